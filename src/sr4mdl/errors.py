@@ -7,7 +7,7 @@
     |-- DataError (also ValueError)         a table that cannot be used as it is
     |-- CheckpointError                     damaged, truncated or foreign weights
     |-- VocabularyMismatchError             weights made for another move or token table
-    `-- BudgetExceededError                 a stated memory or size limit would be passed
+    `-- BudgetExceededError                 a limit of memory or size would be passed
 
 Wrong arguments are plain ``ValueError`` or ``TypeError`` that name the parameter,
 the value got and what is allowed.

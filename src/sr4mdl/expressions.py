@@ -232,7 +232,7 @@ def variable(name: str) -> Expression:
     """Return the variable of that name; any non-empty text without a backtick."""
     if not isinstance(name, str) or not name or "`" in name:
         raise ValueError(
-            f"name of a variable must be a non-empty text without backtick, got {name!r}"
+            f"name of a variable must be a text without backtick, got {name!r}"
         )
     key = ("variable", name)
     return _pool.get(key) or _intern(key, None, (), name, None)
@@ -253,8 +253,10 @@ def apply(operator: Operator | str, *arguments: Expression | Number) -> Expressi
     if isinstance(operator, str):
         operator = get_operator(operator)
     operands = tuple(
-        argument if isinstance(argument, Expression) else constant(argument)
-        for argument in arguments
+        [
+            argument if isinstance(argument, Expression) else constant(argument)
+            for argument in arguments
+        ]
     )
     if len(operands) != operator.arity:
         raise ValueError(

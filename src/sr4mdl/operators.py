@@ -133,8 +133,8 @@ def _unit_interval(x: Any) -> BoolArray:
     return np.asarray(np.abs(x) <= 1)
 
 
+# fmt: off
 _BUILTIN = (
-    # fmt: off
     Operator("add", 2, 1, np.add, "add", python_operators.add, "({0} + {1})",
              "{0} + {1}", commutes=True, infix="+"),
     Operator("sub", 2, 2, np.subtract, "sub", python_operators.sub, "({0} - {1})",
@@ -188,8 +188,8 @@ _BUILTIN = (
              r"\cosh\left({0}\right)"),
     Operator("tanh", 1, 22, np.tanh, "tanh", "tanh", "tanh({0})",
              r"\tanh\left({0}\right)"),
-    # fmt: on
 )
+# fmt: on
 
 _table: dict[str, Operator] = {}
 _by_alias: dict[str, Operator] = {}
@@ -303,8 +303,11 @@ def register_operator(
         c=c if c is not None else call,
         latex=latex
         if latex is not None
-        else r"\operatorname{{" + name.replace("_", r"\_") + r"}}\left("
-        + ", ".join(["{0}", "{1}"][:arity]) + r"\right)",
+        else r"\operatorname{{"
+        + name.replace("_", r"\_")
+        + r"}}\left("
+        + ", ".join(["{0}", "{1}"][:arity])
+        + r"\right)",
         domain=domain,
         domain_text=domain_text,
         commutes=commutes,
@@ -341,9 +344,7 @@ def _probe(name: str, function: Callable[..., Any], arity: int) -> None:
             f"got {type(result).__name__} of shape {np.shape(result)}"
         )
     if not np.issubdtype(result.dtype, np.floating):
-        raise ValueError(
-            f"function of {name!r} must return floats, got {result.dtype}"
-        )
+        raise ValueError(f"function of {name!r} must return floats, got {result.dtype}")
 
 
 def _undefined_sympy_function(name: str) -> Callable[..., Any]:

@@ -1,0 +1,324 @@
+"""Numbers out of arrays, frames and files, for ``data.py``.
+
+Each reader returns float64 with NaN where a value is missing; what to do about those
+is the dataset's business. Whatever is not a number is refused here, by name of the
+column, and in text files by line and value. CSV and TSV need nothing but numpy;
+Parquet needs pyarrow.
+"""
+
+import csv
+import difflib
+import gzip
+import io
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sr4mdl._typing import FloatArray
+from sr4mdl.errors import DataError
+
+_DELIMITERS: Final = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_PARQUET: Final = (".parquet", ".pq")
+_MISSING_WORDS: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
+_BOOLEAN_WORDS: Final = {"true": 1.0, "false": 0.0}
+_NUMBERS: Final = (int, float, np.bool_, np.integer, np.floating)
+_EXACT_INTEGERS: Final = 2**53
+MAX_NAMED: Final = 8
+"""Most columns that a message names before it says 'and N more'."""
+
+
+def as_numbers(values: Any, label: str, notes: list[str] | None = None) -> FloatArray:
+    """Return float64 of the values' shape; text, dates and the like are refused.
+
+    What is float64 already may come back as it is, not copied. Missing values become
+    NaN.
+    """
+    # pandas' own types keep missing values as a marker that numpy does not know.
+    if hasattr(getattr(values, "dtype", None), "na_value"):
+        if values.dtype.kind not in "biuf":
+            raise DataError(
+                f"{label} must hold numbers, got {values.dtype}; "
+                "convert it or leave it out"
+            )
+        if values.isna().any():
+            values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "biuf":
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        raw = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{label} is not a table of numbers: {error}") from error
+    if raw.dtype.kind == "f":
+        return raw.astype(np.float64, copy=False)
+    if raw.dtype.kind in "biu":
+        if notes is not None and raw.dtype.kind != "b" and raw.size:
+            largest = max(abs(int(raw.min())), abs(int(raw.max())))
+            if largest > _EXACT_INTEGERS:
+                notes.append(f"{label}: whole numbers above 2^53 were rounded")
+        return raw.astype(np.float64)
+    if raw.dtype.kind == "O":
+        return _objects_as_numbers(raw, label)
+    raise DataError(
+        f"{label} must hold numbers, got {_kind_in_words(raw.dtype)}; "
+        "convert it or leave it out"
+    )
+
+
+def _objects_as_numbers(raw: np.ndarray[Any, Any], label: str) -> FloatArray:
+    numbers = np.empty(raw.shape, dtype=np.float64)
+    for index, value in np.ndenumerate(raw):
+        if value is None:
+            numbers[index] = np.nan
+        elif isinstance(value, _NUMBERS):
+            try:
+                numbers[index] = value
+            except OverflowError:
+                raise DataError(
+                    f"{label} holds {value!r}, too large a number"
+                ) from None
+        else:
+            raise DataError(
+                f"{label} must hold numbers, got {value!r} ({type(value).__name__}) "
+                f"in row {index[0] if index else 0}; convert it or leave it out"
+            )
+    return numbers
+
+
+def _kind_in_words(dtype: np.dtype[Any]) -> str:
+    words = {"U": "text", "S": "text", "T": "text", "M": "dates", "c": "complex"}
+    return words.get(dtype.kind, str(dtype))
+
+
+def frame_names(frame: Any) -> list[str]:
+    names = list(frame.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise DataError(
+                f"names of columns must be str, got {name!r} ({type(name).__name__})"
+            )
+    return names
+
+
+def frame_matrix(frame: Any, names: Sequence[str], notes: list[str]) -> FloatArray:
+    check_names(names, None)
+    matrix = np.empty((len(frame), len(names)), dtype=np.float64)
+    for number, name in enumerate(names):
+        matrix[:, number] = frame_column(frame, name, notes)
+    return matrix
+
+
+def frame_column(frame: Any, name: str, notes: list[str]) -> FloatArray:
+    return as_numbers(frame[name], f"column {name!r}", notes)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name of the file is one of a Parquet file."""
+    return path.suffix.lower() in _PARQUET
+
+
+def read_parquet(
+    path: Path,
+    target: str | None,
+    features: Sequence[str] | None,
+    notes: list[str],
+) -> tuple[FloatArray, list[str]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise DataError(
+            "reading Parquet needs pyarrow: pip install 'sr4mdl[parquet]'"
+        ) from error
+    try:
+        present = list(parquet.read_schema(path).names)
+        names = choose(present, target, features, str(path))
+        wanted = names if target is None else [*names, target]
+        table = parquet.read_table(path, columns=wanted)
+    except ArrowException as error:
+        raise DataError(f"{path}: not a Parquet file ({error})") from error
+    matrix = np.empty((table.num_rows, len(wanted)), dtype=np.float64)
+    for number, name in enumerate(wanted):
+        label = f"{path}: column {name!r}"
+        matrix[:, number] = as_numbers(table.column(name).to_numpy(), label, notes)
+    return matrix, names
+
+
+def _open_text(path: Path) -> tuple[io.TextIOBase, str]:
+    """Return the file, opened, and its delimiter, both by the name's endings."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    zipped = bool(suffixes) and suffixes[-1] == ".gz"
+    kind = suffixes[-2:-1] if zipped else suffixes[-1:]
+    delimiter = _DELIMITERS.get(kind[0]) if kind else None
+    if delimiter is None:
+        raise DataError(
+            f"{path}: cannot tell the format by the name; allowed are "
+            f"{', '.join(_DELIMITERS)}, each also with .gz, and {', '.join(_PARQUET)}"
+        )
+    if zipped:
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline=""), delimiter
+    return path.open(encoding="utf-8-sig", newline=""), delimiter
+
+
+def read_text(
+    path: Path, target: str | None, features: Sequence[str] | None
+) -> tuple[FloatArray, list[str]]:
+    """Return the chosen columns, the target last, and the names of the features."""
+    handle, delimiter = _open_text(path)
+    with handle:
+        try:
+            return _read_rows(handle, delimiter, path, target, features)
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(f"{path}: damaged, or not UTF-8 text ({error})") from error
+
+
+class _Lines:
+    """Lines of a file; remembers whether those of the current row hold a '_'."""
+
+    def __init__(self, handle: io.TextIOBase) -> None:
+        self.handle = handle
+        self.underscore = False
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self.handle:
+            if "_" in line:
+                self.underscore = True
+            yield line
+
+
+def _read_rows(
+    handle: io.TextIOBase,
+    delimiter: str,
+    path: Path,
+    target: str | None,
+    features: Sequence[str] | None,
+) -> tuple[FloatArray, list[str]]:
+    lines = _Lines(handle)
+    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        if not any(header):
+            raise DataError(f"{path}: no header; the first line must name the columns")
+        if all(_is_number(cell) for cell in header):
+            raise DataError(
+                f"{path}: the first line holds numbers; it must name the columns"
+            )
+        names = choose(header, target, features, str(path))
+        wanted = names if target is None else [*names, target]
+        place_of = {name: place for place, name in enumerate(header)}
+        places = [place_of[name] for name in wanted]
+        whole = places == list(range(len(header)))
+        values = array("d")
+        for row in reader:
+            underscore, lines.underscore = lines.underscore, False
+            if not row or (len(row) == 1 and not row[0].strip() and len(header) > 1):
+                continue  # blank lines
+            if len(row) != len(header):
+                raise DataError(
+                    f"{path}, line {reader.line_num}: {len(row)} cells, but the "
+                    f"header names {len(header)} columns"
+                )
+            cells = row if whole else [row[place] for place in places]
+            start = len(values)
+            try:
+                values.extend(map(float, cells))
+            except ValueError:
+                careful = True
+            else:
+                # float() takes 1_000 for 1000; no table means that.
+                careful = underscore
+            if careful:
+                del values[start:]
+                values.extend(_read_cells(cells, wanted, path, reader.line_num))
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: {error}") from error
+    if not values:
+        raise DataError(f"{path}: no rows below the header")
+    return np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted)), names
+
+
+def _read_cells(
+    cells: Sequence[str], names: Sequence[str], path: Path, line: int
+) -> Iterator[float]:
+    """Read one row cell by cell, with words for what is missing or true."""
+    for cell, name in zip(cells, names, strict=True):
+        word = cell.strip().lower()
+        if word in _MISSING_WORDS:
+            yield float("nan")
+        elif word in _BOOLEAN_WORDS:
+            yield _BOOLEAN_WORDS[word]
+        elif _is_number(word):
+            yield float(word)
+        else:
+            raise DataError(
+                f"{path}, line {line}, column {name!r}: not a number: {cell!r}; "
+                "correct it, or leave the column out of features"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def check_names(names: Sequence[str], target: str | None) -> None:
+    seen: set[str] = set()
+    for name in (*names, *(() if target is None else (target,))):
+        if not isinstance(name, str) or not name or "`" in name:
+            raise DataError(
+                "names must be texts without backtick, not empty, so that formulas can "
+                f"hold them, got {name!r}"
+            )
+    for name in names:
+        if name in seen:
+            raise DataError(f"names must be unique, but {name!r} is there twice")
+        seen.add(name)
+    if target in seen:
+        raise DataError(f"the target {target!r} is also among the features")
+
+
+def choose(
+    present: Sequence[str],
+    target: str | None,
+    features: Sequence[str] | None,
+    where: str,
+) -> list[str]:
+    """Return the names of the features, after checking that all are there once."""
+    if isinstance(features, str):
+        raise TypeError(f"features must be a sequence of names, got {features!r}")
+    if features is None:
+        features = [name for name in present if name != target]
+    chosen = list(features)
+    counts = Counter(present)
+    for name in (*chosen, *(() if target is None else (target,))):
+        if name not in counts:
+            raise DataError(no_column(name, present, where))
+        if counts[name] > 1:
+            raise DataError(f"{where} has {counts[name]} columns named {name!r}")
+    if not chosen:
+        raise DataError(f"{where} has no column besides the target {target!r}")
+    check_names(chosen, target)
+    return chosen
+
+
+def no_column(name: str, present: Sequence[str], where: str) -> str:
+    return f"{where} has no column {name!r}; its columns are {listed(present)}" + (
+        suggestion(name, present)
+    )
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(name), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:MAX_NAMED])
+    more = len(names) - MAX_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown

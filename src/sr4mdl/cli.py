@@ -1,0 +1,194 @@
+"""The command line: ``sr4mdl COMMAND ...``.
+
+Each command is one function that adds its arguments to a parser and says what runs:
+``parser.set_defaults(run=function)``, where ``function(arguments)`` returns the exit
+code. The table below names these functions as ``module:function``; only the module of
+the command that was asked for is imported, so help stays quick. A larger command
+lives in a module of its own and adds one row.
+
+Exit codes: 0 done, 2 the user can correct it (one line on stderr), 130 interrupted,
+141 nobody reads the output any more. Anything else that fails is a fault of the
+program and shows its traceback.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from sr4mdl import __version__
+from sr4mdl.errors import Sr4mdlError
+
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+EXIT_BROKEN_PIPE: Final = 141
+
+
+class UsageError(Sr4mdlError):
+    """What was asked for on the command line cannot be done; says why in one line."""
+
+
+class Command(NamedTuple):
+    """One row of the table of commands."""
+
+    name: str
+    """What people type."""
+    help: str
+    """One line for ``sr4mdl --help``."""
+    configure: str
+    """``module:function`` that takes the command's parser."""
+
+
+COMMANDS: Final = (
+    Command("simplify", "shorten a formula", "sr4mdl.cli:configure_simplify"),
+    Command("evaluate", "try a formula on a table", "sr4mdl.cli:configure_evaluate"),
+    Command("train", "train a network", "sr4mdl.training.command:configure"),
+    Command("bench", "run benchmarks", "sr4mdl.bench.command:add_arguments"),
+    Command("info", "show versions and the machine", "sr4mdl.cli:configure_info"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments after the program's name; those of the process by default.
+    """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    arguments = _build_parser(argv).parse_args(argv)
+    run: Callable[[Namespace], int] = arguments.run
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; nothing is left to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except (Sr4mdlError, OSError) as error:
+        message = " ".join(str(error).split())
+        print(f"sr4mdl {arguments.command}: error: {message}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        print(f"sr4mdl {arguments.command}: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return code
+
+
+def _build_parser(argv: Sequence[str]) -> ArgumentParser:
+    """Return the parser; of the commands, only the one in ``argv`` is configured."""
+    parser = ArgumentParser(
+        prog="sr4mdl",
+        description="Find the shortest formula that explains a table of numbers.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"sr4mdl {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    # No option before the command takes a value, so the first word is the command.
+    chosen = next((word for word in argv if not word.startswith("-")), None)
+    for command in COMMANDS:
+        subparser = commands.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help.capitalize() + ".",
+            allow_abbrev=False,
+        )
+        if command.name == chosen:
+            module, _, function = command.configure.partition(":")
+            getattr(import_module(module), function)(subparser)
+    return parser
+
+
+def add_data_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments that say which table to read and what it is to explain."""
+    parser.add_argument("data", metavar="DATA", help="CSV, TSV (also .gz) or Parquet")
+    parser.add_argument("--target", metavar="COLUMN", help="the column to explain")
+    parser.add_argument(
+        "--missing",
+        choices=["refuse", "drop"],
+        default="refuse",
+        help="what to do with rows that are not finite (default: refuse)",
+    )
+
+
+def configure_simplify(parser: ArgumentParser) -> None:
+    """Set up ``sr4mdl simplify TEXT``."""
+    parser.add_argument("formula", metavar="TEXT", help="such as 'x*x + 2*x*x'")
+    parser.set_defaults(run=_run_simplify)
+
+
+def _run_simplify(arguments: Namespace) -> int:
+    from sr4mdl.simplify import simplify
+    from sr4mdl.text import parse
+
+    print(simplify(parse(arguments.formula)))
+    return 0
+
+
+def configure_evaluate(parser: ArgumentParser) -> None:
+    """Set up ``sr4mdl evaluate FORMULA DATA``."""
+    parser.add_argument("formula", metavar="FORMULA", help="in the table's columns")
+    add_data_arguments(parser)
+    parser.add_argument(
+        "--values", action="store_true", help="print the value of each row instead"
+    )
+    parser.set_defaults(run=_run_evaluate)
+
+
+def _run_evaluate(arguments: Namespace) -> int:
+    import numpy as np
+
+    from sr4mdl.data import Dataset
+    from sr4mdl.evaluate import evaluate_one
+    from sr4mdl.text import parse
+
+    formula = parse(arguments.formula)
+    dataset = Dataset.from_file(
+        arguments.data,
+        arguments.target,
+        sorted(formula.variables) or None,
+        missing=arguments.missing,
+    )
+    values = evaluate_one(formula, dataset.X, dataset.names)
+    if arguments.values:
+        print("\n".join(map(repr, values.tolist())))
+        return 0
+    valid = np.isfinite(values)
+    print(f"formula  {formula}")
+    print(f"length   {formula.length} symbols")
+    print(f"rows     {dataset.n_rows}, of them {int(valid.sum())} with a finite value")
+    for note in dataset.notes:
+        print(f"note     {note}")
+    if dataset.y is not None and valid.any():
+        y = dataset.y[valid]
+        with np.errstate(over="ignore"):  # a huge error is shown as inf
+            squares = (values[valid] - y) ** 2
+            spread = (y - y.mean()) ** 2
+            print(f"rmse     {np.sqrt(squares.mean()):.6g}")
+            if spread.sum() > 0:
+                print(f"R2       {1 - squares.sum() / spread.sum():.12g}")
+    return 0
+
+
+def configure_info(parser: ArgumentParser) -> None:
+    """Set up ``sr4mdl info``."""
+    parser.set_defaults(run=_run_info)
+
+
+def _run_info(_: Namespace) -> int:
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    print(f"sr4mdl {__version__}")
+    print(f"python {platform.python_version()} on {platform.platform()}")
+    print(f"cores {os.cpu_count()}")
+    for package in ("numpy", "scipy", "numba", "onnxruntime", "scikit-learn", "torch"):
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            found = "not installed"
+        print(f"{package} {found}")
+    return 0
