@@ -1,0 +1,1 @@
+"""Training of the MDLformer: batches, losses, schedule, loop, resume (needs torch)."""

@@ -1,0 +1,375 @@
+"""``sr4mdl train``: arguments to configs, sources and a run.
+
+Registered by the command line through :func:`add_arguments` and :func:`run`. Under
+torchrun it takes its place among the processes from the environment.
+"""
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from sr4mdl.errors import CheckpointError
+from sr4mdl.mdlformer.card import card_config, read_card
+from sr4mdl.mdlformer.checkpoint import STORED_DTYPES, card_path
+from sr4mdl.mdlformer.config import PRESETS, ModelConfig, check_keys, get_preset
+from sr4mdl.training.batch import (
+    ClosableSource,
+    DeviceBatch,
+    ResumableSource,
+    Source,
+)
+from sr4mdl.training.loop import TrainConfig, Trainer, TrainingError, World
+from sr4mdl.training.losses import LossConfig, Strategy
+from sr4mdl.training.metrics_log import MetricsLog
+from sr4mdl.training.schedule import DECAYS, ScheduleConfig, parse_duration
+from sr4mdl.training.side_stream import SideStreamSource
+from sr4mdl.training.source_table import SOURCES, SourceRequest
+from sr4mdl.training.state import TRAINING_STEM
+
+_HELD_OUT_SEED: Final = 1_000_003
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``sr4mdl train``."""
+    model = parser.add_argument_group("network")
+    model.add_argument("--preset", choices=list(PRESETS), default="small")
+    model.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override one setting of the preset, such as width=192",
+    )
+    run = parser.add_argument_group("run")
+    run.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    run.add_argument("--out", type=Path, help="directory of checkpoints and metrics")
+    run.add_argument(
+        "--resume", type=Path, help="directory or training.json to continue from"
+    )
+    run.add_argument(
+        "--max-time", type=parse_duration, help="longest time of this call, as 9m"
+    )
+    run.add_argument("--max-samples", type=_count, help="stop after so many, as 80M")
+    run.add_argument(
+        "--total-time", type=parse_duration, help="time of the whole plan, over calls"
+    )
+    run.add_argument("--total-samples", type=_count, help="samples of the whole plan")
+    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--compile", choices=("auto", "parts", "whole", "none"),
+                     default="auto")  # fmt: skip
+    run.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
+    data = parser.add_argument_group("data")
+    data.add_argument("--data", choices=list(SOURCES), default="corpus")
+    data.add_argument(
+        "--data-option", action="append", default=[], metavar="KEY=VALUE",
+        help="a setting handed to the source",
+    )  # fmt: skip
+    data.add_argument("--batch-size", type=_count, help="per process")
+    data.add_argument("--rows", type=int, help="rows a state (default: the preset's)")
+    data.add_argument("--workers", type=int, help="processes that make formulas")
+    data.add_argument("--column-parts", type=int,
+                      help="parts of a batch by number of columns")  # fmt: skip
+    data.add_argument("--column-widths", type=_widths, default=(4, 6, 8, 10),
+                      help="columns that parts are cut to")  # fmt: skip
+    _add_learning_arguments(parser.add_argument_group("learning"))
+    report = parser.add_argument_group("records and checkpoints")
+    report.add_argument("--log-every", type=parse_duration, default=10.0)
+    report.add_argument("--evaluate-every", type=parse_duration, default=60.0)
+    report.add_argument("--save-every", type=parse_duration, default=120.0)
+    report.add_argument("--held-out", type=int, default=4, help="held-out batches")
+    report.add_argument("--stored-weights", choices=list(STORED_DTYPES),
+                        default="float32")  # fmt: skip
+    report.add_argument("--stored-moments", choices=[*STORED_DTYPES, "none"],
+                        default="bfloat16")  # fmt: skip
+    report.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def _add_learning_arguments(group: Any) -> None:
+    group.add_argument("--learning-rate", type=float)
+    group.add_argument("--weight-decay", type=float, default=0.01)
+    group.add_argument("--warmup", type=_count, help="samples")
+    group.add_argument("--decay", choices=DECAYS, default="cosine")
+    group.add_argument("--clip-norm", type=float, default=1.0)
+    group.add_argument("--average-decay", type=float, default=0.999)
+    group.add_argument("--value-weight", type=float)
+    group.add_argument("--policy-weight", type=float, default=1.0)
+    group.add_argument("--uniform-share", type=float, default=0.1)
+    group.add_argument("--temperature", type=float, default=1.0)
+    group.add_argument(
+        "--strategy",
+        choices=("sequential", "concurrent", "predict-only"),
+        help="default: sequential for the paper's network, else predict-only",
+    )
+    group.add_argument("--align-share", type=float, default=0.75)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Set up the parser of the command, for the table of commands."""
+    add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train as the arguments say; the last line of output is one JSON document.
+
+    Raises
+    ------
+    TrainingError
+        If the arguments do not fit each other or this machine.
+    """
+    try:
+        world, device = _join(args.device)
+        model, samples_before = _model_config(args)
+        config = make_train_config(args, model, device)
+        # A source that cannot be put back to where it was must not start over.
+        seed = args.seed + world.rank + samples_before
+        request = _request(args, model, device, seed)
+        opened = SOURCES[args.data](request)
+    except ValueError as error:
+        raise TrainingError(str(error)) from error
+    source = opened.source
+    if device.type == "cuda" and not isinstance(source, ResumableSource):
+        source = SideStreamSource(source, device)
+    if args.resume is not None and args.out is None:
+        args.out = card_path(args.resume, TRAINING_STEM).parent
+    log = MetricsLog(
+        args.out / "metrics.jsonl" if args.out and world.leads else None,
+        None if args.quiet or not world.leads else sys.stderr,
+    )
+    try:
+        held_out = _held_out(args, request) if world.leads else []
+        trainer = Trainer(
+            model,
+            config,
+            source,
+            device,
+            out=args.out,
+            held_out=held_out,
+            log=log,
+            data=opened.settings,
+            resume=args.resume,
+            world=world,
+        )
+        if args.out is not None and world.leads:
+            log.write(_start_record(model, config, device, world, trainer))
+        summary = trainer.run()
+    finally:
+        _close(source)
+        log.close()
+        if world.size > 1:
+            torch.distributed.destroy_process_group()
+    if world.leads:
+        document = {
+            "reason": summary.reason,
+            "samples": summary.samples,
+            "elapsed": round(summary.elapsed, 1),
+            "out": None if args.out is None else str(args.out),
+            **summary.metrics,
+        }
+        sys.stdout.write(json.dumps(document) + "\n")
+    return 0
+
+
+def _held_out(args: argparse.Namespace, request: SourceRequest) -> list[DeviceBatch]:
+    """Return batches of formulas that training does not see, the same at any resume."""
+    if args.held_out < 1:
+        return []
+    other = replace(request, seed=args.seed + _HELD_OUT_SEED, n_workers=1)
+    source = SOURCES[args.data](other).source
+    try:
+        return [source.next_batch() for _ in range(args.held_out)]
+    finally:
+        _close(source)
+
+
+def make_train_config(
+    args: argparse.Namespace, model: ModelConfig, device: torch.device
+) -> TrainConfig:
+    """Return the settings of a run; what is not given depends on the network."""
+    paper = model.architecture == "tokens"
+    total_time, total_samples = args.total_time, args.total_samples
+    if total_time is None and total_samples is None:
+        total_time, total_samples = args.max_time, args.max_samples
+    if total_time is None and total_samples is None:
+        raise ValueError(
+            "one of --max-time, --max-samples, --total-time, --total-samples is needed"
+        )
+    on_gpu = device.type == "cuda"
+    return TrainConfig(
+        schedule=ScheduleConfig(
+            learning_rate=_given(args.learning_rate, 2e-4 if paper else 1e-3),
+            warmup_samples=_given(args.warmup, 400_000 if on_gpu else 2_000),
+            decay=args.decay,
+            total_samples=total_samples,
+            total_time=total_time,
+            strategy=_strategy(args, model),
+            align_share=args.align_share,
+        ),
+        loss=LossConfig(
+            value_loss="squared" if paper else "likelihood",
+            value_weight=_given(args.value_weight, 1.0 if paper else 0.1),
+            policy_weight=args.policy_weight,
+            uniform_share=args.uniform_share,
+            temperature=args.temperature,
+        ),
+        weight_decay=args.weight_decay,
+        clip_norm=args.clip_norm,
+        average_decay=args.average_decay,
+        precision=args.precision,
+        compile=_given(
+            None if args.compile == "auto" else args.compile,
+            "parts" if on_gpu else "none",
+        ),
+        column_parts=_given(
+            args.column_parts, 2 if on_gpu and model.architecture == "cells" else 1
+        ),
+        column_widths=args.column_widths,
+        max_time=args.max_time,
+        max_samples=args.max_samples,
+        log_every=args.log_every,
+        evaluate_every=args.evaluate_every,
+        save_every=args.save_every,
+        stored_weights=args.stored_weights,
+        stored_moments=args.stored_moments,
+        seed=args.seed,
+    )
+
+
+def _strategy(args: argparse.Namespace, model: ModelConfig) -> Strategy:
+    given: Strategy | None = args.strategy
+    if given is not None:
+        return given
+    return "sequential" if model.architecture == "tokens" else "predict-only"
+
+
+def _request(
+    args: argparse.Namespace, model: ModelConfig, device: torch.device, seed: int
+) -> SourceRequest:
+    on_gpu = device.type == "cuda"
+    default_batch = (1024 if model.architecture == "tokens" else 4096) if on_gpu else 64
+    return SourceRequest(
+        batch_size=_given(args.batch_size, default_batch),
+        n_rows=_given(args.rows, model.n_rows),
+        device=device,
+        seed=seed,
+        with_formulas=_strategy(args, model) != "predict-only",
+        n_workers=args.workers,
+        paper=model.architecture == "tokens",
+        options=_pairs(args.data_option, "--data-option"),
+    )
+
+
+def _model_config(args: argparse.Namespace) -> tuple[ModelConfig, int]:
+    """Return config and samples seen: of the checkpoint when resuming, else new."""
+    if args.resume is not None:
+        path = card_path(args.resume, TRAINING_STEM)
+        if not path.exists():
+            raise CheckpointError(f"{path} does not exist: nothing to resume")
+        card = read_card(path, "training")
+        return card_config(card, str(path)), int(card["samples"])
+    config = get_preset(args.preset)
+    changes = {}
+    kinds = {entry.name: type(getattr(config, entry.name)) for entry in fields(config)}
+    overrides = _pairs(args.set, "--set")
+    check_keys(overrides, ModelConfig)
+    for key, text in overrides.items():
+        try:
+            changes[key] = kinds[key](text)
+        except ValueError as error:
+            raise ValueError(
+                f"--set {key} must be a {kinds[key].__name__}, got {text!r}"
+            ) from error
+    if args.rows is not None:
+        changes["n_rows"] = args.rows
+    return replace(config, **changes), 0
+
+
+def _join(name: str) -> tuple[World, torch.device]:
+    """Return this process's place and device; join the others under torchrun."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be usable: torch sees no cuda device here")
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", local) if name == "cuda" else torch.device("cpu")
+    if name == "cuda":
+        torch.cuda.set_device(device)
+    if size == 1:
+        return World(), device
+    torch.distributed.init_process_group("nccl" if name == "cuda" else "gloo")
+    return World(torch.distributed.get_rank(), size), device
+
+
+def _start_record(
+    model: ModelConfig,
+    config: TrainConfig,
+    device: torch.device,
+    world: World,
+    trainer: Trainer,
+) -> dict[str, Any]:
+    hardware = "cpu"
+    if device.type == "cuda":
+        hardware = torch.cuda.get_device_name(device)
+    return {
+        "event": "start",
+        "model": model.to_dict(),
+        "training": config.to_dict(),
+        "data": trainer.data,
+        "hardware": hardware,
+        "n_processes": world.size,
+        "torch": torch.__version__,
+    }
+
+
+def _close(source: Source | None) -> None:
+    if isinstance(source, ClosableSource):
+        source.close()
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _pairs(texts: list[str], option: str) -> dict[str, str]:
+    result = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise ValueError(f"{option} must be KEY=VALUE, got {text!r}")
+        result[key] = value
+    return result
+
+
+def _count(text: str) -> int:
+    """Read a whole number, with k or M for thousands and millions."""
+    scales = {"k": 1_000, "M": 1_000_000}
+    scale = scales.get(text[-1:], 1)
+    digits = text[:-1] if scale > 1 else text
+    try:
+        number = float(digits) * scale
+    except ValueError:
+        number = 0.0
+    if number < 1 or number != int(number):
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
+    return int(number)
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    try:
+        widths = tuple(sorted(int(part) for part in text.split(",")))
+    except ValueError:
+        widths = ()
+    if not widths or widths[0] < 1 or widths[-1] > 10:
+        raise argparse.ArgumentTypeError(
+            f"must be numbers from 1 to 10 with commas, got {text!r}"
+        )
+    return widths

@@ -1,0 +1,145 @@
+"""How fast training steps are, without any making of data.
+
+``python -m sr4mdl.training.speed --preset small --rows 32 --columns 6`` prints one
+JSON line per variant: samples per second with the same batch again and again.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from sr4mdl.mdlformer.config import PRESETS, ModelConfig, get_preset
+from sr4mdl.mdlformer.layers import KERNELS
+from sr4mdl.mdlformer.network import count_parameters
+from sr4mdl.moves import MAX_COLUMNS
+from sr4mdl.training.batch import DeviceBatch, ToySource
+from sr4mdl.training.loop import CompileMode, TrainConfig, Trainer
+from sr4mdl.training.schedule import ScheduleConfig
+
+
+class FixedSource:
+    """The same batch again and again."""
+
+    def __init__(self, batch: DeviceBatch) -> None:
+        self._batch = batch
+
+    def next_batch(self) -> DeviceBatch:
+        """Return the batch."""
+        return self._batch
+
+
+def measure_speed(
+    model: ModelConfig,
+    device: torch.device,
+    *,
+    batch_size: int,
+    n_rows: int,
+    n_columns: int,
+    compile: CompileMode = "none",
+    n_steps: int = 20,
+) -> dict[str, float]:
+    """Return samples per second and what it took to get going.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        The network.
+    device : torch.device
+        Where it trains.
+    batch_size, n_rows, n_columns : int
+        Shape of the batch; all columns exist.
+    compile : {"parts", "whole", "none"}, default="none"
+        As in ``TrainConfig``.
+    n_steps : int, default=20
+        Timed steps, after three that are not.
+    """
+    if not 2 <= n_columns <= MAX_COLUMNS:
+        raise ValueError(f"n_columns must be from 2 to {MAX_COLUMNS}, got {n_columns}")
+    batch = ToySource(batch_size, n_rows, device).next_batch()
+    batch = replace(
+        batch,
+        columns=torch.randn(batch_size, n_rows, n_columns, device=device),
+        column_mask=torch.ones(batch_size, n_columns, dtype=torch.bool, device=device),
+        moves=torch.zeros_like(batch.moves),
+        column_counts=None,
+    )
+    config = TrainConfig(schedule=ScheduleConfig(total_time=1e9), compile=compile)
+    trainer = Trainer(model, config, FixedSource(batch), device)
+
+    def steps(count: int) -> float:
+        begin = time.perf_counter()
+        for _ in range(count):
+            trainer.step(0.0)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - begin
+
+    first = steps(3)
+    spent = steps(n_steps)
+    result = {
+        "samples_per_second": batch_size * n_steps / spent,
+        "seconds_to_start": first,
+        "parameters": count_parameters(trainer.learner.network),
+    }
+    if device.type == "cuda":
+        result["peak_gigabytes"] = torch.cuda.max_memory_allocated(device) / 2**30
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure what the arguments say; one JSON line per variant."""
+    parser = argparse.ArgumentParser(prog="sr4mdl.training.speed")
+    parser.add_argument("--preset", choices=list(PRESETS), default="small")
+    parser.add_argument("--axial", choices=("sequential", "split"))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--batch-size", type=int, default=4096)
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--columns", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument(
+        "--compile", nargs="+", choices=("parts", "whole", "none"), default=["parts"]
+    )
+    parser.add_argument(
+        "--broadcast", nargs="+", choices=("yes", "no"), default=["yes"],
+        help="whether attention across columns is left to the compiler",
+    )  # fmt: skip
+    arguments = parser.parse_args(argv)
+    model = get_preset(arguments.preset)
+    if arguments.axial is not None:
+        model = replace(model, axial=arguments.axial)
+    for compile_mode in arguments.compile:
+        for broadcast in arguments.broadcast:
+            KERNELS.broadcast_columns = broadcast == "yes" and compile_mode != "none"
+            torch._dynamo.reset()
+            speed = measure_speed(
+                model,
+                torch.device(arguments.device),
+                batch_size=arguments.batch_size,
+                n_rows=arguments.rows,
+                n_columns=arguments.columns,
+                compile=compile_mode,
+                n_steps=arguments.steps,
+            )
+            record = {
+                "preset": arguments.preset,
+                "axial": model.axial,
+                "compile": compile_mode,
+                "broadcast": broadcast,
+                "rows": arguments.rows,
+                "columns": arguments.columns,
+                "batch_size": arguments.batch_size,
+                **speed,
+            }
+            sys.stdout.write(json.dumps(record) + "\n")
+            sys.stdout.flush()
+    KERNELS.broadcast_columns = None
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""A run's whole state on disk: weights, average, moments, random generators, counts.
+
+What is read back continues the run as if it had not stopped (bit by bit if everything
+is stored in float32). The files are those of ``mdlformer.checkpoint``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import torch
+from torch import Tensor, nn
+
+from sr4mdl.errors import CheckpointError
+from sr4mdl.mdlformer.card import TrainingFacts, card_config, make_card
+from sr4mdl.mdlformer.checkpoint import (
+    StoredDtype,
+    card_path,
+    load_weights,
+    read_store,
+    stored,
+    write_store,
+)
+from sr4mdl.mdlformer.config import ModelConfig
+from sr4mdl.mdlformer.network import Network
+from sr4mdl.training.batch import ResumableSource
+
+TRAINING_STEM: Final = "training"
+_MOMENTS: Final = ("exp_avg", "exp_avg_sq")
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    """Updates made."""
+    samples: int = 0
+    """States seen, over all processes."""
+    elapsed: float = 0.0
+    """Seconds spent over all calls."""
+    phase: str = ""
+    """Phase the run is in; empty before the first step."""
+    phase_start: int = 0
+    """Samples seen when the phase began (or the optimiser began anew)."""
+    learning_rate: float = 0.0
+    """Last learning rate."""
+
+
+def write_state(
+    directory: Path,
+    model: ModelConfig,
+    facts: TrainingFacts,
+    progress: Progress,
+    learner: nn.Module,
+    average: Network,
+    optimizer: torch.optim.Optimizer,
+    source: ResumableSource | None,
+    *,
+    weights: StoredDtype,
+    moments: StoredDtype | Literal["none"],
+    device: torch.device,
+) -> Path:
+    """Write everything a run needs to continue; return the card's path."""
+    tensors = _prefixed("learner", stored(learner.state_dict(), weights))
+    tensors |= _prefixed("average", stored(average.state_dict(), weights))
+    if moments != "none":
+        tensors |= _prefixed(
+            "optimizer", _optimizer_tensors(learner, optimizer, moments)
+        )
+    tensors |= _prefixed("random", _random_state(device))
+    if source is not None:
+        tensors |= _prefixed("source", source.state_dict())
+    card = make_card("training", model, facts) | {"progress": asdict(progress)}
+    return write_store(directory, TRAINING_STEM, tensors, card)
+
+
+def read_state(
+    path: Path,
+    model: ModelConfig,
+    learner: nn.Module,
+    average: Network,
+    optimizer: torch.optim.Optimizer,
+    source: ResumableSource | None,
+    device: torch.device,
+) -> Progress:
+    """Put a stored state into freshly made objects; return the progress.
+
+    A formula encoder that was stored but is no longer needed (prediction after
+    alignment) is skipped; moments that were not stored start anew, with a warm-up.
+    """
+    path = card_path(path, TRAINING_STEM)
+    card, tensors = read_store(path, "training")
+    found = card_config(card, str(path))
+    if found != model:
+        raise CheckpointError(
+            f"{path} holds a network of another config: {found} instead of {model}"
+        )
+    parts = _by_prefix(tensors)
+    wanted = learner.state_dict().keys()
+    kept = {name: part for name, part in parts["learner"].items() if name in wanted}
+    load_weights(learner, kept, str(path))
+    load_weights(average, parts["average"], str(path))
+    try:
+        progress = Progress(**card["progress"])
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} states no usable progress: {error}") from error
+    if "optimizer" in parts:
+        _restore_optimizer(learner, optimizer, parts["optimizer"])
+    else:
+        progress.phase_start = progress.samples
+    _restore_random(parts.get("random", {}), device)
+    if source is not None and "source" in parts:
+        source.load_state_dict(parts["source"])
+    return progress
+
+
+def _optimizer_tensors(
+    learner: nn.Module, optimizer: torch.optim.Optimizer, moments: StoredDtype
+) -> dict[str, Tensor]:
+    result: dict[str, Tensor] = {}
+    for name, parameter in learner.named_parameters():
+        state = optimizer.state.get(parameter)
+        if not state:
+            continue
+        result |= stored(
+            {f"{name}/{moment}": state[moment] for moment in _MOMENTS}, moments
+        )
+        result[f"{name}/step"] = state["step"].detach().cpu()
+    return result
+
+
+def _restore_optimizer(
+    learner: nn.Module, optimizer: torch.optim.Optimizer, parts: Mapping[str, Tensor]
+) -> None:
+    for name, parameter in learner.named_parameters():
+        if f"{name}/step" not in parts:
+            continue
+        state: dict[str, Any] = {
+            moment: parts[f"{name}/{moment}"].to(parameter) for moment in _MOMENTS
+        }
+        # The fused optimiser counts steps on the device, the plain one in host memory.
+        fused = bool(optimizer.defaults.get("fused"))
+        step = parts[f"{name}/step"]
+        state["step"] = step.to(parameter.device) if fused else step
+        optimizer.state[parameter] = state
+
+
+def _random_state(device: torch.device) -> dict[str, Tensor]:
+    result = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        result["cuda"] = torch.cuda.get_rng_state(device)
+    return result
+
+
+def _restore_random(parts: Mapping[str, Tensor], device: torch.device) -> None:
+    if "cpu" in parts:
+        torch.set_rng_state(parts["cpu"])
+    if "cuda" in parts and device.type == "cuda":
+        torch.cuda.set_rng_state(parts["cuda"], device)
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _by_prefix(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    result: dict[str, dict[str, Tensor]] = {"learner": {}, "average": {}}
+    for name, tensor in tensors.items():
+        prefix, rest = name.split("/", 1)
+        result.setdefault(prefix, {})[rest] = tensor
+    return result

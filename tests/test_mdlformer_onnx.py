@@ -1,0 +1,173 @@
+"""ONNX files: the same answers as torch, for any shape, and damage is noticed."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+onnx = pytest.importorskip("onnx")
+
+from sr4mdl.errors import CheckpointError, VocabularyMismatchError  # noqa: E402
+from sr4mdl.mdlformer.card import TrainingFacts  # noqa: E402
+from sr4mdl.mdlformer.checkpoint import save_model  # noqa: E402
+from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
+from sr4mdl.mdlformer.guide import OnnxGuide  # noqa: E402
+from sr4mdl.mdlformer.network import build_network  # noqa: E402
+from sr4mdl.mdlformer.onnx_export import CARD_KEY, export_checkpoint, export_onnx  # noqa: E402
+
+CONFIGS = {
+    "cells": replace(PRESETS["tiny"], n_layers=1),
+    "rows": replace(PRESETS["tiny-rows"], n_layers=1),
+    "tokens": replace(PRESETS["tiny-tokens"], n_layers=1),
+}
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def exported(request, tmp_path_factory):
+    torch.manual_seed(5)
+    network = build_network(CONFIGS[request.param]).eval()
+    path = tmp_path_factory.mktemp("onnx") / f"{request.param}.onnx"
+    export_onnx(network, path, TrainingFacts(samples=42), half=False)
+    return network, path
+
+
+def copy_of(path, folder):
+    folder.mkdir(exist_ok=True)
+    for suffix in (".onnx", ".json"):
+        (folder / path.name).with_suffix(suffix).write_bytes(
+            path.with_suffix(suffix).read_bytes()
+        )
+    return folder / path.name
+
+
+def test_agrees_with_torch(exported):
+    network, path = exported
+    guide = OnnxGuide(path)
+    rng = np.random.default_rng(0)
+    for n, rows, columns in ((1, 2, 1), (2, 32, 5), (17, 50, 10), (3, 7, 2)):
+        scale = 10.0 ** rng.uniform(-6, 6, size=(n, 1, columns))
+        x = (rng.normal(size=(n, rows, columns)) * scale).astype(np.float32)
+        x[0, 0, 0] = 0.0
+        y = rng.normal(size=(n, rows)).astype(np.float32) * 1e3
+        counts = rng.integers(1, columns + 1, size=n)
+        row_mask = np.arange(rows) < rng.integers(max(rows // 2, 1), rows + 1, (n, 1))
+        result = guide.score(x, counts, y, row_mask)
+        with torch.no_grad():
+            expected = network(
+                torch.from_numpy(x),
+                torch.from_numpy(y),
+                torch.from_numpy(np.arange(columns) < counts[:, None]),
+                torch.from_numpy(row_mask),
+            )
+        np.testing.assert_allclose(result.value_mean, expected.value_mean, atol=1e-3)
+        np.testing.assert_allclose(
+            result.value_spread, expected.value_log_spread.exp(), atol=1e-3
+        )
+        legal = np.isfinite(result.log_probabilities)
+        logs = expected.policy.double().log_softmax(-1).numpy()
+        np.testing.assert_allclose(
+            result.log_probabilities[legal], logs[legal], atol=1e-3
+        )
+        assert (logs[~legal] < -1000).all()
+        np.testing.assert_allclose(np.exp(result.log_probabilities).sum(1), 1.0)
+
+
+def test_extreme_numbers_give_finite_scores(exported):
+    guide = OnnxGuide(exported[1], n_threads=2, batch_size=2)
+    x = np.array([[[1e300, 0.0], [1e-300, 0.0], [-1e30, 0.0], [1.0, 0.0]]] * 3)
+    y = np.array([[0.0, 0.0, 0.0, 0.0], [1e38, -1e38, 1e-38, 1], [5.0, 5.0, 5.0, 5.0]])
+    output = guide.score(x, [2, 2, 1], y)
+    assert np.isfinite(output.value_mean).all()
+    assert np.isfinite(output.value_spread).all()
+    assert not np.isnan(output.log_probabilities).any()
+    assert output.log_probabilities.max(1).min() > -np.inf
+
+
+def test_card_travels_along(exported):
+    guide = OnnxGuide(exported[1])
+    assert guide.card["samples"] == 42
+    assert guide.n_rows == 8
+    again = pickle.loads(pickle.dumps(guide))
+    assert again.card == guide.card
+
+
+def test_half_precision_weights(exported, tmp_path):
+    network, path = exported
+    half = export_onnx(network, tmp_path / "half.onnx", TrainingFacts(), half=True)
+    assert half.stat().st_size < 0.9 * path.stat().st_size
+    rng = np.random.default_rng(1)
+    states = rng.normal(size=(4, 9, 3)), [3] * 4, rng.normal(size=(4, 9))
+    one, other = OnnxGuide(path).score(*states), OnnxGuide(half).score(*states)
+    np.testing.assert_allclose(one.value_mean, other.value_mean, atol=0.05)
+
+
+def test_saved_model_is_exported_with_its_card(exported, tmp_path):
+    network, path = exported
+    facts = TrainingFacts(samples=7, metrics={"top1": 0.25}, commit="abc")
+    save_model(tmp_path, network, facts)
+    other = export_checkpoint(tmp_path, tmp_path / "exported.onnx")
+    guide = OnnxGuide(other)
+    assert (guide.card["samples"], guide.card["commit"]) == (7, "abc")
+    assert guide.card["metrics"] == {"top1": 0.25}
+    rng = np.random.default_rng(1)
+    states = rng.normal(size=(2, 9, 3)), [3, 2], rng.normal(size=(2, 9))
+    np.testing.assert_allclose(
+        guide.score(*states).value_mean, OnnxGuide(path).score(*states).value_mean
+    )
+
+
+def test_damage_is_noticed(exported, tmp_path):
+    _, original = exported
+    path = copy_of(original, tmp_path / "cut")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match="cut short"):
+        OnnxGuide(path)
+    path = copy_of(original, tmp_path / "flipped")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        OnnxGuide(path)
+    path = copy_of(original, tmp_path / "bare")
+    path.with_suffix(".json").unlink()
+    assert OnnxGuide(path).n_rows == 8  # a file alone is enough
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(CheckpointError):
+        OnnxGuide(path)
+
+
+def with_card(path, folder, change):
+    target = copy_of(path, folder)
+    target.with_suffix(".json").unlink()
+    model = onnx.load(target)
+    for entry in model.metadata_props:
+        if entry.key == CARD_KEY:
+            entry.value = change(json.loads(entry.value))
+    onnx.save(model, target)
+    return target
+
+
+def test_other_cards_are_refused(exported, tmp_path):
+    _, path = exported
+    other_moves = with_card(
+        path, tmp_path / "a", lambda card: json.dumps({**card, "moves_version": 0})
+    )
+    with pytest.raises(VocabularyMismatchError):
+        OnnxGuide(other_moves)
+    with pytest.raises(CheckpointError, match="damaged card"):
+        OnnxGuide(with_card(path, tmp_path / "b", lambda _: "{"))
+    foreign = copy_of(path, tmp_path / "c")
+    foreign.with_suffix(".json").unlink()
+    model = onnx.load(foreign)
+    del model.metadata_props[:]
+    onnx.save(model, foreign)
+    with pytest.raises(CheckpointError, match="no card"):
+        OnnxGuide(foreign)
+
+
+def test_path_must_be_onnx(exported, tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.onnx"):
+        export_onnx(exported[0], tmp_path / "model.bin", TrainingFacts())

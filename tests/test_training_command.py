@@ -1,0 +1,164 @@
+"""``sr4mdl train`` from arguments to files."""
+
+import argparse
+import json
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sr4mdl.errors import CheckpointError  # noqa: E402
+from sr4mdl.mdlformer.card import read_card  # noqa: E402
+from sr4mdl.mdlformer.checkpoint import load_model  # noqa: E402
+from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
+from sr4mdl.training.command import configure, make_train_config  # noqa: E402
+from sr4mdl.training.loop import TrainingError  # noqa: E402
+
+
+def parse(*texts):
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    return parser.parse_args(texts)
+
+
+def train(*texts):
+    arguments = parse(
+        "--preset", "tiny", "--data", "toy", "--device", "cpu", "--quiet",
+        "--batch-size", "32", "--held-out", "1", *texts,
+    )  # fmt: skip
+    return arguments.run(arguments)
+
+
+def test_train_resume_and_files(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert (
+        train("--max-samples", "96", "--total-samples", "192", "--out", str(out)) == 0
+    )
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert document["reason"] == "samples"
+    assert document["samples"] == 96
+    assert 0.0 <= document["held_out_top10"] <= 1.0
+    assert train("--total-samples", "192", "--resume", str(out)) == 0
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert document["reason"] == "plan"
+    assert document["samples"] == 192
+    assert load_model(out).card["data"]["source"] == "toy"
+    records = [json.loads(x) for x in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [r["event"] for r in records] == ["start", "train", "evaluate"] * 2
+    assert records[0]["model"]["width"] == 32
+    assert read_card(out / "training.json", "training")["progress"]["step"] == 6
+    assert max(file.stat().st_size for file in out.iterdir()) < 16 * 2**20
+
+
+def test_settings_of_the_network_can_be_changed(tmp_path):
+    out = str(tmp_path)
+    train("--max-samples", "32", "--out", out, "--set", "width=48", "--set",
+          "dropout=0.1", "--rows", "5")  # fmt: skip
+    config = load_model(tmp_path).network.config
+    assert (config.width, config.dropout, config.n_rows) == (48, 0.1, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of --max-time"),
+        (["--max-time", "5s", "--set", "widht=3"], "did you mean 'width'"),
+        (["--max-time", "5s", "--set", "width=wide"], "--set width must be a int"),
+        (["--max-time", "5s", "--set", "width"], "KEY=VALUE"),
+        (["--max-time", "5s", "--device", "tpu"], "device must be"),
+        (["--max-time", "5s", "--data-option", "max_columns=99"], "max_columns"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments, message):
+    with pytest.raises(TrainingError, match=message):
+        train(*arguments)
+
+
+def test_nothing_to_resume(tmp_path):
+    with pytest.raises(CheckpointError, match="nothing to resume"):
+        train("--max-time", "5s", "--resume", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [("--max-time", "soon"), ("--batch-size", "0"), ("--max-samples", "1.5"),
+     ("--column-widths", "4,12"), ("--preset", "huge")],
+)  # fmt: skip
+def test_arguments_that_are_not_understood(texts, capsys):
+    with pytest.raises(SystemExit):
+        parse(*texts)
+    assert "error" in capsys.readouterr().err
+
+
+def test_what_is_not_given_depends_on_the_network():
+    arguments = parse("--max-time", "9m", "--max-samples", "80M")
+    small = make_train_config(arguments, PRESETS["small"], torch.device("cpu"))
+    paper = make_train_config(arguments, PRESETS["paper"], torch.device("cpu"))
+    assert small.schedule.total_time == small.max_time == 540
+    assert small.schedule.total_samples == 80_000_000
+    assert small.schedule.strategy == "predict-only"
+    assert small.loss.value_loss == "likelihood"
+    assert paper.schedule.strategy == "sequential"
+    assert paper.loss.value_loss == "squared"
+    on_gpu = make_train_config(arguments, PRESETS["small"], torch.device("cuda"))
+    assert (small.compile, on_gpu.compile) == ("none", "parts")
+    assert (small.column_parts, on_gpu.column_parts) == (1, 2)
+    given = parse(
+        "--total-time", "1h", "--max-time", "9m", "--learning-rate", "0.01",
+        "--compile", "whole", "--strategy", "concurrent", "--warmup", "5k",
+        "--clip-norm", "2", "--average-decay", "0.9", "--value-weight", "0.7",
+        "--policy-weight", "0.5", "--uniform-share", "0.3", "--temperature", "0.1",
+        "--align-share", "0.4", "--weight-decay", "0.2", "--decay", "linear",
+        "--column-parts", "3", "--column-widths", "5,10", "--precision", "fp32",
+        "--stored-weights", "bfloat16", "--stored-moments", "none", "--seed", "8",
+        "--log-every", "3s", "--evaluate-every", "4s", "--save-every", "5s",
+    )  # fmt: skip
+    config = make_train_config(given, PRESETS["paper"], torch.device("cpu"))
+    schedule, loss = config.schedule, config.loss
+    assert (schedule.total_time, config.max_time) == (3600, 540)
+    assert (schedule.learning_rate, schedule.warmup_samples) == (0.01, 5000)
+    assert (schedule.strategy, schedule.align_share) == ("concurrent", 0.4)
+    assert schedule.decay == "linear"
+    assert (loss.value_weight, loss.policy_weight) == (0.7, 0.5)
+    assert (loss.uniform_share, loss.temperature) == (0.3, 0.1)
+    assert (config.clip_norm, config.average_decay, config.weight_decay) == (
+        2,
+        0.9,
+        0.2,
+    )
+    assert (config.compile, config.precision, config.seed) == ("whole", "fp32", 8)
+    assert (config.column_parts, config.column_widths) == (3, (5, 10))
+    assert (config.stored_weights, config.stored_moments) == ("bfloat16", "none")
+    assert (config.log_every, config.evaluate_every, config.save_every) == (3, 4, 5)
+
+
+PROGRAM = """
+import argparse, sys
+from sr4mdl.training.command import configure
+parser = argparse.ArgumentParser()
+configure(parser)
+arguments = parser.parse_args()
+sys.exit(arguments.run(arguments))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_run(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone",
+         "--nproc-per-node", "2", str(program), "--preset", "tiny", "--data", "toy",
+         "--device", "cpu", "--quiet", "--batch-size", "32", "--max-samples", "256",
+         "--column-parts", "2", "--out", str(tmp_path / "run")],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr[-3000:]
+    document = json.loads(result.stdout.splitlines()[-1])
+    # Four steps of two processes with 32 states each.
+    assert document["samples"] == 256
+    assert read_card(tmp_path / "run" / "training.json", "training")["progress"][
+        "step"
+    ] == 4  # fmt: skip

@@ -1,0 +1,150 @@
+"""Training states on the device: inputs, rows, noise, refusal, workers."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sr4mdl.corpus.skeletons import SkeletonBank, build_skeleton  # noqa: E402
+from sr4mdl.corpus.states import (  # noqa: E402
+    N_INPUTS,
+    StateArrays,
+    StateRates,
+    root_states,
+    sample_states,
+)
+from sr4mdl.text import parse  # noqa: E402
+from sr4mdl.training.inputs import DEFAULT_SHARES, KINDS, draw_inputs  # noqa: E402
+from sr4mdl.training.source import (  # noqa: E402
+    CorpusSource,
+    SkeletonRing,
+    SourceConfig,
+    StateComputer,
+)
+
+CPU = torch.device("cpu")
+
+
+def states_of(*texts: str) -> StateArrays:
+    bank = SkeletonBank.empty(len(texts))
+    for row, text in enumerate(texts):
+        bank.store(row, build_skeleton(parse(text), ("a", "b"), keep_constants=True))
+    arrays, made = root_states(bank, len(texts), seed=0)
+    assert made.all()
+    return arrays
+
+
+def quiet_config(**changes: object) -> SourceConfig:
+    settings: dict[str, object] = {
+        "n_rows": 4, "n_candidates": 6, "min_rows": 2, "fewer_rows_rate": 0.0,
+        "noise_rate": 0.0,
+    }  # fmt: skip
+    return SourceConfig(**{**settings, **changes})  # type: ignore[arg-type]
+
+
+def test_rows_outside_the_domain_are_dropped_and_the_rest_keeps_its_order() -> None:
+    computer = StateComputer(quiet_config(), CPU)
+    inputs = torch.zeros(1, N_INPUTS, 6, dtype=torch.float64)
+    inputs[0, 0] = torch.tensor([-1.0, 1.0, 4.0, -9.0, 9.0, 16.0])
+    batch = computer.compute(computer.move(states_of("sqrt(a)")), inputs)
+    assert batch.row_mask.tolist() == [[True, True, True, True]]
+    assert batch.target.tolist() == [[1.0, 2.0, 3.0, 4.0]]
+    assert batch.columns[0, :, 0].tolist() == [1.0, 4.0, 9.0, 16.0]
+    # Column b exists (all zeros here), the other eight do not.
+    assert batch.column_mask[0].tolist() == [True, True] + [False] * 8
+    assert batch.weight.tolist() == [1.0]
+
+
+def test_states_with_too_few_rows_or_a_constant_target_are_refused() -> None:
+    computer = StateComputer(quiet_config(), CPU)
+    inputs = torch.zeros(2, N_INPUTS, 6, dtype=torch.float64)
+    inputs[0, 0] = torch.tensor([-1.0, -1.0, -4.0, -9.0, 9.0, -16.0])
+    inputs[1, 0] = 5.0
+    batch = computer.compute(computer.move(states_of("sqrt(a)", "exp(a)")), inputs)
+    assert batch.weight.tolist() == [0.0, 0.0]
+    assert batch.row_mask.sum(1).tolist() == [1, 4]
+    report = computer.refusals().report()
+    assert report["refused_share"] == 1.0
+    assert report["mean_value_refused"] == 2.0
+
+
+def test_padding_holds_zeros_and_numbers_are_finite() -> None:
+    config = SourceConfig(batch_size=256, n_rows=16, n_candidates=24, min_rows=8)
+    ring = SkeletonRing(config, seed=3)
+    ring.renew(60)
+    computer = StateComputer(config, CPU)
+    arrays = sample_states(ring.bank, ring.n_filled, 256, 1, config.rates)
+    batch = computer.compute(computer.move(arrays))
+    assert torch.isfinite(batch.columns).all()
+    assert torch.isfinite(batch.target).all()
+    assert (batch.target[~batch.row_mask] == 0).all()
+    hidden = ~(batch.row_mask[:, :, None] & batch.column_mask[:, None, :])
+    assert (batch.columns[hidden] == 0).all()
+    assert 0.5 < float(batch.weight.mean()) <= 1.0
+
+
+def test_noise_has_the_size_it_says() -> None:
+    computer = StateComputer(quiet_config(noise_rate=1.0), CPU)
+    target = torch.full((400, 50), 3.0, dtype=torch.float64)
+    mask = torch.ones(400, 50, dtype=torch.bool)
+    noisy = computer._add_noise(target, mask)
+    level = (noisy - target).std(1) / 3.0
+    assert 0.0008 < float(level.min())
+    assert float(level.max()) < 0.13
+    assert float(level.max()) / float(level.min()) > 20
+    still = StateComputer(quiet_config(), CPU)._add_noise(target, mask)
+    assert torch.equal(still, target)
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_every_kind_of_table_is_finite_and_varies(kind: int) -> None:
+    shares = tuple(float(number == kind) for number in range(len(KINDS)))
+    generator = torch.Generator().manual_seed(kind)
+    table = draw_inputs(generator, 64, 32, 3, shares)
+    assert table.shape == (64, 3, 32)
+    assert torch.isfinite(table).all()
+    assert (table.std(2) > 0).float().mean() > 0.98
+    again = draw_inputs(torch.Generator().manual_seed(kind), 64, 32, 3, shares)
+    assert torch.equal(table, again)
+
+
+def test_shares_sum_to_one_and_positive_tables_are_positive() -> None:
+    assert sum(DEFAULT_SHARES) == pytest.approx(1.0)
+    shares = tuple(float(name == "positive box") for name, _ in KINDS)
+    table = draw_inputs(torch.Generator().manual_seed(0), 50, 20, 4, shares)
+    assert (table > 0).all()
+
+
+def test_workers_deliver_and_stop() -> None:
+    config = SourceConfig(
+        batch_size=64, n_rows=8, n_candidates=12, min_rows=4, first_fill=20,
+        fresh_per_batch=5, bank_capacity=64, with_formula=True, distribution="paper",
+    )  # fmt: skip
+    source = CorpusSource(config, CPU)
+    try:
+        one = source.next_batch()
+        two = source.next_batch()
+    finally:
+        source.close()
+    assert one.columns.shape == (64, 8, 10)
+    assert one.formula_tokens is not None
+    assert int(one.formula_tokens.max()) > 0
+    assert not torch.equal(one.value, two.value)
+    assert source.report()["refused_share"] < 1.0
+    assert all(not worker.is_alive() for worker in source._workers)
+
+
+def test_the_same_seed_makes_the_same_formulas() -> None:
+    config = SourceConfig(bank_capacity=16)
+    one, two = SkeletonRing(config, 5), SkeletonRing(config, 5)
+    one.renew(10)
+    two.renew(10)
+    for first, second in zip(one.bank, two.bank, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_rows_must_fit() -> None:
+    with pytest.raises(ValueError, match="min_rows <= n_rows <= n_candidates"):
+        SourceConfig(n_rows=40, n_candidates=20)
+    assert SourceConfig(distribution="paper").rates.shuffle is False
+    assert SourceConfig().rates == StateRates()
