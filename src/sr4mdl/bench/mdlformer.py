@@ -1,0 +1,236 @@
+"""Measures of the value head on generated pairs (``sr4mdl bench mdlformer``).
+
+Pairs of formula and table are drawn from the paper's distribution, as in its tables
+and ablation figures: whole formulas over Gaussian mixtures. Panels vary one thing at a
+time: rows, feature noise, number of variables, of unary and of binary operators.
+Needs the ``train`` extra, because the tables are made as in training.
+"""
+
+import json
+import random
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sr4mdl._typing import FloatArray
+from sr4mdl.bench.ranking import value_metrics
+
+if TYPE_CHECKING:
+    from sr4mdl.training.batch import DeviceBatch
+
+PANELS: Final = ("rows", "noise", "variables", "unary", "binary")
+_ROWS: Final = (25, 50, 100, 200, 400)
+_NOISE: Final = (0.0, 0.001, 0.01, 0.1)
+
+Predict = Callable[["DeviceBatch"], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Generated pairs on which a network is measured."""
+
+    batch: "DeviceBatch"
+    truth: FloatArray
+    """(n,) lengths of the formulas"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--weights", type=Path,
+        help="directory of a checkpoint, or an ONNX file (default: shipped)",
+    )  # fmt: skip
+    parser.add_argument("--pairs", type=int, default=1024, help="pairs per measure")
+    parser.add_argument("--rows", type=int, default=200, help="rows per pair")
+    parser.add_argument("--seed", type=int, default=12345)
+    parser.add_argument(
+        "--panels", default="", help=f"comma-separated, of {', '.join(PANELS)}, or all"
+    )
+    parser.add_argument("--device", default="cpu", help="where a checkpoint runs")
+    parser.add_argument("--json", action="store_true", help="last line is JSON")
+
+
+def make_pairs(
+    n_pairs: int,
+    n_rows: int,
+    seed: int,
+    *,
+    feature_noise: float = 0.0,
+    device: str = "cpu",
+    **counts: int | None,
+) -> Pairs:
+    """Draw pairs until ``n_pairs`` are kept; ``counts`` fix the formula's counts.
+
+    Parameters
+    ----------
+    n_pairs, n_rows : int
+        Size.
+    seed : int
+        Same seed, same pairs.
+    feature_noise : float, default=0.0
+        Gaussian noise on the columns, in standard deviations of each.
+    device : str
+        Where the tables are made.
+    **counts : int
+        ``n_variables``, ``n_unary``, ``n_binary`` of the formulas.
+    """
+    import torch
+
+    from sr4mdl.corpus.formulas import MAX_LENGTH, VARIABLE_NAMES, paper_formula
+    from sr4mdl.corpus.skeletons import (
+        SkeletonBank,
+        SkeletonTooLargeError,
+        build_skeleton,
+    )
+    from sr4mdl.corpus.states import StateArrays, root_states
+    from sr4mdl.training.source import SourceConfig, StateComputer
+
+    rng = random.Random(seed)
+    # A fifth of the formulas loses too many rows to the domain.
+    capacity = 2 * n_pairs + 16
+    bank = SkeletonBank.empty(capacity)
+    n_filled = 0
+    while n_filled < capacity:
+        formula = paper_formula(rng, **counts)
+        expression = formula.expression
+        if not expression.variables or expression.length > MAX_LENGTH:
+            continue
+        names = VARIABLE_NAMES[: formula.n_variables]
+        try:
+            bank.store(n_filled, build_skeleton(expression, names, keep_constants=True))
+        except SkeletonTooLargeError:
+            continue
+        n_filled += 1
+    arrays, made = root_states(bank, n_filled, seed)
+    arrays = StateArrays._make(array[made] for array in arrays)
+    config = SourceConfig(
+        distribution="paper", n_rows=n_rows, n_candidates=2 * n_rows,
+        min_rows=max(2, n_rows // 2), fewer_rows_rate=0.0, noise_rate=0.0, seed=seed,
+    )  # fmt: skip
+    computer = StateComputer(config, torch.device(device))
+    batch = computer.compute(computer.move(arrays))
+    kept = torch.nonzero(batch.weight > 0)[:n_pairs, 0]
+    if len(kept) < n_pairs:
+        raise ValueError(f"only {len(kept)} of {n_pairs} pairs kept enough rows")
+    batch = batch.select(kept.cpu(), batch.columns.shape[-1])
+    if feature_noise > 0:
+        generator = torch.Generator(device=device).manual_seed(seed)
+        noise = torch.randn(batch.columns.shape, generator=generator, device=device)
+        spread = batch.columns.std(1, keepdim=True)
+        noisy = batch.columns + feature_noise * spread * noise
+        batch = replace(batch, columns=noisy)
+    return Pairs(batch, batch.value.cpu().numpy().astype(np.float64))
+
+
+def load_predictor(weights: Path | None, device: str) -> Predict:
+    """Return a function from batches to predicted lengths."""
+    if weights is not None and weights.suffix != ".onnx":
+        import torch
+
+        from sr4mdl.mdlformer.checkpoint import load_model
+
+        network = load_model(weights, device=device).network.eval()
+
+        def by_network(batch: "DeviceBatch") -> FloatArray:
+            outputs = []
+            with torch.no_grad():
+                for start in range(0, batch.n_states, 64):
+                    part = slice(start, start + 64)
+                    output = network(
+                        batch.columns[part], batch.target[part],
+                        batch.column_mask[part], batch.row_mask[part],
+                    )  # fmt: skip
+                    outputs.append(output.value_mean.float().cpu().numpy())
+            return np.concatenate(outputs).astype(np.float64)
+
+        return by_network
+    from sr4mdl.mdlformer.guide import OnnxGuide
+
+    guide = OnnxGuide(weights)
+
+    def by_guide(batch: "DeviceBatch") -> FloatArray:
+        values = np.zeros(batch.n_states)
+        for number in range(batch.n_states):
+            rows = batch.row_mask[number].numpy()
+            count = int(batch.column_mask[number].sum())
+            output = guide.score(
+                batch.columns[number].numpy()[None, rows, :count],
+                [count],
+                batch.target[number].numpy()[None, rows],
+            )
+            values[number] = output.value_mean[0]
+        return values
+
+    return by_guide
+
+
+def measure_panel(
+    panel: str, predict: Predict, n_pairs: int, n_rows: int, seed: int, device: str
+) -> list[dict[str, Any]]:
+    """Return one record per setting of a panel."""
+    settings: list[tuple[float, dict[str, Any]]]
+    if panel == "rows":
+        settings = [(rows, {"n_rows": rows}) for rows in _ROWS]
+    elif panel == "noise":
+        settings = [(level, {"feature_noise": level}) for level in _NOISE]
+    elif panel == "variables":
+        settings = [(count, {"n_variables": count}) for count in range(1, 11)]
+    elif panel == "unary":
+        settings = [(count, {"n_unary": count}) for count in range(5)]
+    elif panel == "binary":
+        settings = [(count, {"n_binary": count}) for count in range(0, 14, 2)]
+    else:
+        raise ValueError(f"panel must be one of {', '.join(PANELS)}, got {panel!r}")
+    records = []
+    for value, options in settings:
+        rows = options.pop("n_rows", n_rows)
+        pairs = make_pairs(n_pairs, rows, seed, device=device, **options)
+        metrics = value_metrics(pairs.truth, predict(pairs.batch))
+        mean_length = float(pairs.truth.mean())
+        records.append(
+            {
+                panel: value,
+                **metrics,
+                "mean_length": mean_length,
+                "relative_rmse": metrics["rmse"] / mean_length,
+            }
+        )
+    return records
+
+
+def run(arguments: Namespace) -> int:
+    """Run the command."""
+    panels = PANELS if arguments.panels == "all" else arguments.panels.split(",")
+    predict = load_predictor(arguments.weights, arguments.device)
+    pairs = make_pairs(
+        arguments.pairs, arguments.rows, arguments.seed, device=arguments.device
+    )
+    result: dict[str, Any] = {
+        "bench": "mdlformer", "pairs": arguments.pairs, "rows": arguments.rows,
+        "mean_length": float(pairs.truth.mean()),
+        **value_metrics(pairs.truth, predict(pairs.batch)),
+        "panels": {},
+    }  # fmt: skip
+    out = sys.stdout
+    for name in ("rmse", "r2", "auc", "auc_paper", "spearman", "pearson", "ndcg5"):
+        out.write(f"{name:10} {result[name]:.4f}\n")
+    for panel in filter(None, panels):
+        records = measure_panel(
+            panel, predict, max(64, arguments.pairs // 4), arguments.rows,
+            arguments.seed, arguments.device,
+        )  # fmt: skip
+        result["panels"][panel] = records
+        for record in records:
+            out.write(
+                f"{panel} {record[panel]:g}: RMSE {record['rmse']:.2f} "
+                f"({100 * record['relative_rmse']:.0f} % of the mean length) "
+                f"AUC {record['auc']:.3f}\n"
+            )
+    if arguments.json:
+        out.write(json.dumps(result) + "\n")
+    return 0

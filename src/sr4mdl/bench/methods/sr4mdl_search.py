@@ -1,0 +1,53 @@
+"""The search of this package, in each of its modes."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sr4mdl._typing import FloatArray
+from sr4mdl.bench.methods import MethodResult
+from sr4mdl.bench.tables import evaluate
+from sr4mdl.data import Dataset
+
+
+class Sr4mdlSearch:
+    """The search with its default settings; the mode says what guides it."""
+
+    name: ClassVar[str] = "sr4mdl"
+    modes: ClassVar[tuple[str, ...]] = ("policy", "mdl", "error", "uniform", "gp")
+    distribution: ClassVar[str] = "sr4mdl"
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+
+    def fit(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        names: Sequence[str],
+        *,
+        time_limit: float,
+        random_state: int,
+    ) -> MethodResult:
+        """Search; the best formula by description length is the answer."""
+        from sr4mdl.search import SearchConfig, search
+
+        dataset = Dataset.from_arrays(X, y, names)
+        mode: Any = self.mode
+        config = SearchConfig(mode=mode, max_time=time_limit, random_state=random_state)
+        result = search(dataset, config)
+        expression = result.best.expression
+        columns = tuple(names)
+
+        def predict(X: FloatArray) -> FloatArray:
+            # A formula without variables still has one value a row.
+            values = evaluate(expression, dict(zip(columns, X.T, strict=True)))
+            return np.asarray(values, dtype=np.float64)
+
+        return MethodResult(
+            str(expression),
+            predict,
+            expression.length,
+            result.stop_reason,
+        )
