@@ -1,0 +1,442 @@
+"""Beam pursuit of sparse weighted least squares, many targets at once.
+
+Each target t has weights w and a few forced columns; a dictionary is shared by all
+targets. A state is a target with some members of the dictionary; one step scores
+every member for every state by the decrease of the weighted squared error, from
+matrix products alone, and keeps the best states. Weights stand on the side of the
+states, so the dictionary is never copied.
+
+Shapes: K targets, S states, N members, n rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sr4mdl._typing import FloatArray, IntArray
+
+_DEPENDENT = 1e-5
+"""Share of a member's square left after projection, below which it adds nothing."""
+_TIE_BREAK = 3e-8
+"""Share of a gain that a bit of a member's cost takes away: decides between equals."""
+_CHUNK = 48
+"""Targets scored in one matrix product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """One target of a pursuit."""
+
+    target: FloatArray
+    """Shape (n,)."""
+    weights: FloatArray
+    """Shape (n,); errors are measured as weights * (fit - target)."""
+    forced: FloatArray
+    """Columns that are always in the fit, shape (k, n)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fit met by the pursuit."""
+
+    regression: int
+    """Index of the target."""
+    members: tuple[int, ...]
+    """Indices into the dictionary."""
+    error: float
+    """Weighted sum of squares that is left."""
+
+
+@dataclass(slots=True)
+class _State:
+    regression: int
+    members: tuple[int, ...]
+    basis: FloatArray  # (k, n), orthonormal, weighted
+    residual: FloatArray  # (n,), weighted
+    error: float
+    spare: NDArray[np.float32] | None = (
+        None  # (N,), squares left of the weighted members
+    )
+
+
+class Dictionary:
+    """The members that a pursuit may use.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_members, n_rows)
+        Finite values. Each row is centred, because every fit has an intercept, and
+        scaled to a root mean square of 1.
+    bits : ndarray of shape (n_members,)
+        What the members cost; of members that explain the same, the cheapest wins.
+    """
+
+    def __init__(self, values: FloatArray, bits: FloatArray) -> None:
+        size = np.max(np.abs(values), axis=1, keepdims=True)
+        size[size == 0.0] = 1.0
+        unit = values / size
+        unit -= unit.mean(axis=1, keepdims=True)
+        scale = np.sqrt(np.mean(unit * unit, axis=1, keepdims=True))
+        scale[scale == 0.0] = 1.0
+        self.unit: FloatArray = np.ascontiguousarray(unit / scale)
+        # Scores decide an order only: single precision halves their cost.
+        self.score_unit = self.unit.astype(np.float32)
+        self.score_squares = np.square(self.score_unit)
+        self.preference = (1.0 - _TIE_BREAK * bits).astype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class PursuitSettings:
+    """How wide and deep a pursuit goes."""
+
+    max_terms: int = 4
+    """Members in a fit, besides the forced columns."""
+    beam: int = 150
+    """States kept after each step."""
+    per_regression: int = 30
+    """States kept of one target."""
+    branch: int = 8
+    """Best members taken from one state."""
+
+
+def _start_all(regressions: Sequence[Regression]) -> list[_State]:
+    """Return the states without members; many at once if only 1 is forced."""
+    simple = [n for n, one in enumerate(regressions) if len(one.forced) == 1]
+    states: dict[int, _State | None] = {}
+    if simple:
+        weights = np.array([regressions[n].weights for n in simple])
+        targets = np.array([regressions[n].target for n in simple])
+        basis = np.array([regressions[n].forced[0] for n in simple]) * weights
+        size = np.max(np.abs(basis), axis=1, keepdims=True)
+        size[size == 0.0] = 1.0
+        basis /= size
+        basis /= np.sqrt(np.einsum("ij,ij->i", basis, basis))[:, None]
+        residuals = targets * weights
+        for _ in range(2):
+            inner = np.einsum("ij,ij->i", residuals, basis)
+            residuals = residuals - inner[:, None] * basis
+        errors = np.einsum("ij,ij->i", residuals, residuals)
+        for place, number in enumerate(simple):
+            if np.isfinite(errors[place]):
+                states[number] = _State(
+                    number,
+                    (),
+                    basis[place : place + 1],
+                    residuals[place],
+                    float(errors[place]),
+                )
+    for number, regression in enumerate(regressions):
+        if len(regression.forced) != 1:
+            states[number] = _start(regression, number)
+    return [state for _, state in sorted(states.items()) if state is not None]
+
+
+def _start(regression: Regression, number: int) -> _State | None:
+    """Return the state without members; None if nothing is left to explain."""
+    weighted = regression.forced * regression.weights
+    basis: list[FloatArray] = []
+    for column in weighted:
+        vector = _orthogonal(column, basis)
+        if vector is not None:
+            basis.append(vector)
+    stacked = np.array(basis).reshape(len(basis), len(regression.target))
+    residual = regression.target * regression.weights
+    for _ in range(2):
+        residual = residual - (stacked @ residual) @ stacked
+    error = float(residual @ residual)
+    if not np.isfinite(error):
+        return None
+    return _State(number, (), stacked, residual, error)
+
+
+def _orthogonal(column: FloatArray, basis: Sequence[FloatArray]) -> FloatArray | None:
+    """Return the unit part of a column outside a basis, or None if it has none."""
+    size = float(np.max(np.abs(column)))
+    if size == 0.0 or not np.isfinite(size):
+        return None
+    vector = column / size
+    before = float(np.sqrt(vector @ vector))
+    if len(basis):
+        stacked = np.asarray(basis)
+        for _ in range(2):
+            vector = vector - (stacked @ vector) @ stacked
+    norm = float(np.sqrt(vector @ vector))
+    return vector / norm if norm > 1e-9 * before else None
+
+
+def pursue(
+    regressions: Sequence[Regression],
+    dictionary: Dictionary,
+    settings: PursuitSettings,
+    deadline: float = float("inf"),
+    seeds: Sequence[Found] = (),
+) -> tuple[list[Found], int]:
+    """Return the fits met, best first, and how many were scored.
+
+    Parameters
+    ----------
+    regressions : sequence of Regression
+        The targets.
+    dictionary : Dictionary
+        The members.
+    settings : PursuitSettings
+        Width and depth.
+    deadline : float
+        Value of ``time.perf_counter()`` after which no further step starts.
+    seeds : sequence of Found
+        Fits that join the beam beside those of the same number of members.
+
+    Returns
+    -------
+    list of Found, int
+        The fits, including those without members, and the number of (state, member)
+        pairs scored.
+    """
+    states = _start_all(regressions)
+    found = [Found(state.regression, (), state.error) for state in states]
+    n_scored = 0
+    for depth in range(settings.max_terms):
+        if not states or not len(dictionary) or perf_counter() > deadline:
+            break
+        proposals: list[tuple[float, int, int]] = []
+        for first in range(0, len(states), _CHUNK):
+            chunk = states[first : first + _CHUNK]
+            gains = _gains(chunk, regressions, dictionary, keep_spare=depth > 0)
+            n_scored += gains.size
+            width = min(settings.branch, len(dictionary))
+            best = np.argpartition(-gains, width - 1, axis=1)[:, :width]
+            for row, state in enumerate(chunk):
+                for member in best[row]:
+                    gain = float(gains[row, member])
+                    if gain > 1e-12 * state.error:
+                        left = max(state.error - gain, 0.0)
+                        proposals.append((left, first + row, int(member)))
+            if perf_counter() > deadline:
+                break
+        states = _advance(states, proposals, regressions, dictionary, settings)
+        states += _grow_seeds(seeds, depth + 1, states, regressions, dictionary)
+        found += [
+            Found(state.regression, state.members, state.error) for state in states
+        ]
+    found.sort(key=lambda one: one.error)
+    return found, n_scored
+
+
+def _grow_seeds(
+    seeds: Sequence[Found],
+    size: int,
+    states: Sequence[_State],
+    regressions: Sequence[Regression],
+    dictionary: Dictionary,
+) -> list[_State]:
+    """Return the states of the seeds with so many members that the beam lacks."""
+    have = {(state.regression, tuple(sorted(state.members))) for state in states}
+    grown: list[_State] = []
+    for seed in seeds:
+        key = (seed.regression, tuple(sorted(seed.members)))
+        if len(seed.members) != size or key in have:
+            continue
+        state = _start(regressions[seed.regression], seed.regression)
+        states_of_seed = [] if state is None else [state]
+        for member in seed.members:
+            group = [(one, member) for one in states_of_seed]
+            states_of_seed = (
+                _extend_all(group, regressions, dictionary) if group else []
+            )
+        grown += states_of_seed
+    # States of one step must agree on whether the squares left are known.
+    if grown:
+        for state in states:
+            state.spare = None
+    return grown
+
+
+def best_pairs(
+    regression: Regression,
+    number: int,
+    dictionary: Dictionary,
+    subset: IntArray,
+    count: int,
+    n_more: int = 0,
+) -> tuple[list[Found], int]:
+    """Return the best fits with two members of a subset, and how many were scored.
+
+    All pairs are scored, so two members that explain the target only together are
+    found as well. The ``n_more`` members that explain most alone join the subset.
+    """
+    start = _start(regression, number)
+    if start is None or len(subset) < 2:
+        return [], 0
+    if n_more:
+        gains = _gains([start], [regression], dictionary, False, number)[0]
+        more = np.argpartition(-gains, min(n_more, len(gains) - 1))[:n_more]
+        subset = np.unique(np.concatenate([subset, more]))
+    columns = dictionary.unit[subset] * regression.weights
+    before = np.einsum("ij,ij->i", columns, columns)
+    columns = columns - (columns @ start.basis.T) @ start.basis
+    norms = np.sqrt(np.einsum("ij,ij->i", columns, columns))
+    good = norms > 1e-6 * np.sqrt(before)
+    columns, subset = columns[good] / norms[good, None], subset[good]
+    slopes = columns @ start.residual
+    gram = columns @ columns.T
+    with np.errstate(all="ignore"):
+        # Squared slopes of two unit columns with cosine g:
+        # (a^2 + b^2 - 2 a b g) / (1 - g^2).
+        gains = -2.0 * gram
+        gains *= slopes
+        gains *= slopes[:, None]
+        squares = slopes * slopes
+        gains += squares
+        gains += squares[:, None]
+        left = 1.0 - gram * gram
+        gains /= left
+        gains *= dictionary.preference[subset]
+        gains *= dictionary.preference[subset][:, None]
+    gains[~(left > 1e-8)] = -1.0
+    upper = np.triu_indices(len(subset), 1)
+    flat = gains[upper]
+    count = min(count, len(flat))
+    if count == 0:
+        return [], 0
+    best = np.argpartition(-flat, count - 1)[:count]
+    return [
+        Found(
+            number,
+            (int(subset[upper[0][one]]), int(subset[upper[1][one]])),
+            max(start.error - float(flat[one]), 0.0),
+        )
+        for one in best
+    ], len(flat)
+
+
+def _gains(
+    states: Sequence[_State],
+    regressions: Sequence[Regression],
+    dictionary: Dictionary,
+    keep_spare: bool,
+    first: int = 0,
+) -> FloatArray:
+    """Return the decrease of the error for every state and member, shape (S, N).
+
+    ``first`` is the number of the first of the regressions given.
+    """
+    single = np.float32
+    unit = dictionary.score_unit.T
+    weights = np.array(
+        [regressions[state.regression - first].weights for state in states]
+    )
+    # Scaled so that single precision holds the squares whatever the units are.
+    weights /= np.max(weights, axis=1, keepdims=True)
+    residuals = np.array([state.residual for state in states])
+    size = np.max(np.abs(residuals), axis=1, keepdims=True)
+    size[size == 0.0] = 1.0
+    slopes = (residuals / size * weights).astype(single) @ unit
+    if all(state.spare is not None for state in states):
+        spare = np.array([state.spare for state in states])
+        newest = np.array([state.basis[-1] for state in states])
+        spare -= np.square((newest * weights).astype(single) @ unit)
+    else:
+        spare = np.square(weights).astype(single) @ dictionary.score_squares.T
+        for place in range(max(len(state.basis) for state in states)):
+            vectors = np.array(
+                [
+                    state.basis[place]
+                    if place < len(state.basis)
+                    else np.zeros_like(state.residual)
+                    for state in states
+                ]
+            )
+            spare -= np.square((vectors * weights).astype(single) @ unit)
+    if keep_spare:
+        for state, row in zip(states, spare, strict=True):
+            state.spare = row
+    floor = np.sum(np.square(weights), axis=1, keepdims=True) * _DEPENDENT
+    with np.errstate(all="ignore"):
+        np.square(slopes, out=slopes)
+        slopes /= spare
+        slopes *= dictionary.preference
+    slopes[~(spare > floor.astype(single))] = -1.0
+    gains: FloatArray = slopes * np.square(size)
+    return gains
+
+
+def _advance(
+    states: Sequence[_State],
+    proposals: list[tuple[float, int, int]],
+    regressions: Sequence[Regression],
+    dictionary: Dictionary,
+    settings: PursuitSettings,
+) -> list[_State]:
+    """Return the best distinct successors, exact to round-off."""
+    proposals.sort()
+    counts: dict[int, int] = {}
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    chosen: list[tuple[_State, int]] = []
+    for _, row, member in proposals:
+        parent = states[row]
+        number = parent.regression
+        if counts.get(number, 0) >= settings.per_regression:
+            continue
+        key = (number, tuple(sorted((*parent.members, member))))
+        if member in parent.members or key in seen:
+            continue
+        seen.add(key)
+        counts[number] = counts.get(number, 0) + 1
+        chosen.append((parent, member))
+        if len(chosen) >= settings.beam:
+            break
+    by_size: dict[int, list[tuple[_State, int]]] = {}
+    for parent, member in chosen:
+        by_size.setdefault(len(parent.basis), []).append((parent, member))
+    successors: list[_State] = []
+    for group in by_size.values():
+        successors += _extend_all(group, regressions, dictionary)
+    return successors
+
+
+def _extend_all(
+    group: Sequence[tuple[_State, int]],
+    regressions: Sequence[Regression],
+    dictionary: Dictionary,
+) -> list[_State]:
+    """Return states with one member more each; members that add nothing are left out.
+
+    All parents have bases of one size.
+    """
+    weights = np.array([regressions[parent.regression].weights for parent, _ in group])
+    vectors = dictionary.unit[[member for _, member in group]] * weights
+    size = np.max(np.abs(vectors), axis=1, keepdims=True)
+    size[size == 0.0] = 1.0
+    vectors /= size
+    before = np.sqrt(np.einsum("sn,sn->s", vectors, vectors))
+    bases = np.array([parent.basis for parent, _ in group])
+    for _ in range(2):
+        inner = np.einsum("skn,sn->sk", bases, vectors)
+        vectors -= np.einsum("skn,sk->sn", bases, inner)
+    norms = np.sqrt(np.einsum("sn,sn->s", vectors, vectors))
+    good = norms > 1e-9 * before
+    with np.errstate(all="ignore"):
+        vectors /= norms[:, None]
+    residuals = np.array([parent.residual for parent, _ in group])
+    for _ in range(2):
+        inner = np.einsum("sn,sn->s", vectors, residuals)
+        residuals -= inner[:, None] * vectors
+    errors = np.einsum("sn,sn->s", residuals, residuals)
+    return [
+        _State(
+            parent.regression,
+            (*parent.members, member),
+            np.concatenate([parent.basis, vectors[row : row + 1]]),
+            residuals[row],
+            float(errors[row]),
+            None if parent.spare is None else parent.spare.copy(),
+        )
+        for row, (parent, member) in enumerate(group)
+        if good[row] and np.isfinite(errors[row])
+    ]

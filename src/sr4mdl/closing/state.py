@@ -1,0 +1,472 @@
+"""Closing a search state: from its columns to ranked formulas of the target."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final, Literal
+
+import numpy as np
+
+from sr4mdl._typing import IntArray
+from sr4mdl.closing.drafts import EXACT, Draft, Scale
+from sr4mdl.closing.families import (
+    close_linear,
+    close_quotients,
+    close_scaled,
+    close_sums,
+)
+from sr4mdl.closing.inner import close_inner
+from sr4mdl.closing.polynomials import close_polynomials
+from sr4mdl.closing.pool import (
+    FULL_PLAN,
+    QUICK_PLAN,
+    Pool,
+    PoolPlan,
+    build_pool,
+    power_product,
+)
+from sr4mdl.closing.power_dictionary import PowerDictionary
+from sr4mdl.closing.power_laws import close_peeled_power_laws, close_power_laws
+from sr4mdl.closing.problem import ClosingProblem, OuterStep
+from sr4mdl.closing.pruning import shortened, without_idle_abs
+from sr4mdl.closing.pursuit import Dictionary, PursuitSettings
+from sr4mdl.closing.threads import single_thread
+from sr4mdl.closing.workbench import FamilySettings, Workbench
+from sr4mdl.expressions import Expression, constant
+from sr4mdl.selection.bits import (
+    RELATIVE_FLOOR,
+    formula_bits,
+    nearest_short,
+    residual_bits,
+    root_mean_square,
+    supported_constant_bits,
+)
+from sr4mdl.selection.fitting import Form, fit_constants
+from sr4mdl.selection.pareto import skeleton
+from sr4mdl.selection.snapping import Snapped, snap_constants
+from sr4mdl.selection.tidying import tidy
+from sr4mdl.simplify import simplify
+
+Tier = Literal["quick", "full"]
+SHORT_BITS: Final = 80.0
+"""Length of an exact formula below which no shorter one is looked for."""
+MAX_PRUNINGS: Final = 3
+"""Parts left out of the best formula, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A formula of the original target with its code length."""
+
+    expression: Expression
+    """The formula, constants rounded."""
+    n_constants: int
+    """Constants in it."""
+    rmse: float
+    """Root mean square error on the original target, verdict rows."""
+    r2: float
+    """Share of the variance explained, 1 - SSE/SST; 1 for a constant fitted."""
+    formula_bits: float
+    """Bits of symbols and constants."""
+    residual_bits: float
+    """Bits of what is left unexplained."""
+    family: str
+    """Which family found it."""
+
+    @property
+    def bits(self) -> float:
+        """Total code length."""
+        return self.formula_bits + self.residual_bits
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingResult:
+    """What closing found."""
+
+    candidates: tuple[Candidate, ...]
+    """Shortest code first; empty if the state was declined."""
+    n_examined: int
+    """Fits scored by numbers."""
+    n_pool: int
+    """Members of the largest pool."""
+    seconds: float
+    """Wall time."""
+    exact: bool
+    """Whether the best formula fits to round-off."""
+    declined: str = ""
+    """Why there are no candidates, if there are none."""
+    stages: tuple[tuple[str, float], ...] = ()
+    """Seconds of each stage."""
+    failures: tuple[str, ...] = ()
+    """Families that broke off, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TierSettings:
+    families: FamilySettings
+    plan: PoolPlan
+    n_screen: int
+    n_verdict: int
+    n_snapped: int
+
+
+_QUICK: Final = _TierSettings(
+    FamilySettings(
+        pursuit=PursuitSettings(max_terms=3, beam=24, per_regression=6, branch=4),
+        n_pair_members=0,
+        n_scales=0,
+        n_denominators=0,
+        n_power_terms=1,
+        n_peels=0,
+        n_drafts=6,
+    ),
+    plan=QUICK_PLAN,
+    n_screen=100,
+    n_verdict=300,
+    n_snapped=1,
+)
+_FULL: Final = _TierSettings(
+    FamilySettings(
+        pursuit=PursuitSettings(max_terms=5, beam=120, per_regression=30, branch=8),
+        n_pair_members=600,
+        n_scales=120,
+        n_denominators=60,
+        n_power_terms=3,
+        n_peels=24,
+        n_drafts=40,
+    ),
+    plan=FULL_PLAN,
+    n_screen=200,
+    n_verdict=2000,
+    n_snapped=6,
+)
+_SETTINGS: Final = {"quick": _QUICK, "full": _FULL}
+_TIERS: Final = {"quick": (_QUICK,), "full": (_QUICK, _FULL)}
+
+_Stage = tuple[str, Callable[[Workbench], None]]
+_FIRST_STAGES: Final[tuple[_Stage, ...]] = (
+    ("linear", close_linear),
+    ("power law", close_power_laws),
+    ("polynomials", close_polynomials),
+    ("sums", close_sums),
+)
+_LATER_STAGES: Final[tuple[_Stage, ...]] = (
+    ("peeled", close_peeled_power_laws),
+    ("scaled", close_scaled),
+    ("quotients", close_quotients),
+    ("inner", close_inner),
+)
+
+
+def _rows(n_rows: int, count: int) -> IntArray:
+    """Return ``count`` rows spread at random but always the same, in order."""
+    if n_rows <= count:
+        return np.arange(n_rows)
+    rng = np.random.default_rng(n_rows)
+    return np.sort(rng.choice(n_rows, size=count, replace=False))
+
+
+def close_state(
+    problem: ClosingProblem,
+    tier: Tier = "full",
+    time_limit: float | None = None,
+) -> ClosingResult:
+    """Return formulas of the original target built from a state's columns.
+
+    Parameters
+    ----------
+    problem : ClosingProblem
+        The state.
+    tier : {"quick", "full"}, default="full"
+        "quick" tries the linear map, small sums and power laws (about 10 ms);
+        "full" goes on to the large pool unless the quick families are exact.
+    time_limit : float, optional
+        Seconds after which no further family starts.
+
+    Returns
+    -------
+    ClosingResult
+        Candidates, shortest code first.
+    """
+    if tier not in _SETTINGS:
+        raise ValueError(f"tier must be 'quick' or 'full', got {tier!r}")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number, got {time_limit!r}")
+    start = perf_counter()
+    deadline = start + (math.inf if time_limit is None else time_limit)
+    # Numbers that overflow or are undefined are data here: they are masked, counted
+    # or rejected where they arise.
+    with np.errstate(all="ignore"), single_thread():
+        return _Closer(problem, tier, start, deadline).run()
+
+
+def divide_out(
+    problem: ClosingProblem, pool: Pool, factors: Mapping[int, float]
+) -> ClosingProblem | None:
+    """Return the problem with pure factors divided out of the target.
+
+    The columns that are pure factors leave the state, so that the others get a
+    richer pool; None if none would be left or the quotient cannot be formed.
+    """
+    rest = [i for i in range(len(problem.expressions)) if i not in factors]
+    if not rest:
+        return None
+    operand = power_product([(pool.columns[i], a) for i, a in factors.items()])
+    reduced = ClosingProblem(
+        problem.inputs,
+        problem.variables,
+        problem.columns[:, rest],
+        tuple(problem.expressions[i] for i in rest),
+        problem.y,
+        (*problem.outer, OuterStep("div", operand)),
+    )
+    return reduced if reduced.resolve() is not None else None
+
+
+class _Closer:
+    """One run of :func:`close_state`."""
+
+    def __init__(
+        self, problem: ClosingProblem, tier: Tier, start: float, deadline: float
+    ) -> None:
+        self.tier = tier
+        self.start = start
+        self.deadline = deadline
+        settings = _SETTINGS[tier]
+        finite = np.all(np.isfinite(problem.columns), axis=0)
+        finite &= np.ptp(problem.columns, axis=0) > 0.0 if len(finite) else finite
+        places = np.flatnonzero(finite)
+        self.problem = ClosingProblem(
+            problem.inputs,
+            problem.variables,
+            problem.columns[:, places],
+            tuple(problem.expressions[place] for place in places),
+            problem.y,
+            problem.outer,
+        )
+        self.verdict = self.problem.take(_rows(len(problem.y), settings.n_verdict))
+        self.size = root_mean_square(problem.y)
+        self.floor = RELATIVE_FLOOR * self.size
+        self.n_examined = 0
+        self.n_pool = 0
+        self.stages: list[tuple[str, float]] = []
+        self.failures: list[str] = []
+        self.candidates: list[Candidate] = []
+
+    def run(self) -> ClosingResult:
+        self.consider_constant()
+        declined = ""
+        if np.ptp(self.problem.y) == 0.0:
+            declined = "y is constant"
+        elif self.problem.resolve() is None:
+            declined = "the outer steps cannot be undone on these data"
+        elif not len(self.problem.expressions):
+            declined = "no column is finite and varies"
+        else:
+            self.run_tiers()
+        ranked = sorted(self.candidates, key=lambda one: one.bits)
+        return ClosingResult(
+            tuple(ranked),
+            self.n_examined,
+            self.n_pool,
+            perf_counter() - self.start,
+            self.exact,
+            "" if ranked else declined,
+            tuple(self.stages),
+            tuple(self.failures),
+        )
+
+    def run_tiers(self) -> None:
+        """Run the families, from cheap to dear, until one is exact."""
+        drafts: list[Draft] = []
+        for settings in _TIERS[self.tier]:
+            benches = self.run_families(settings)
+            for bench in benches:
+                drafts += bench.drafts
+            if any(self.done(bench) and not bench.late for bench in benches):
+                self.judge([draft for draft in drafts if self.is_exact(draft)])
+                if self.exact:
+                    return
+            if perf_counter() > self.deadline:
+                break
+        self.judge(drafts)
+
+    def run_families(self, settings: _TierSettings) -> list[Workbench]:
+        """Return the benches of a tier, of the state and of the state reduced."""
+        bench = self.open_bench(settings, self.problem)
+        benches = [bench]
+        self.run_stages(bench, _FIRST_STAGES)
+        if self.done(bench) or settings is _QUICK:
+            return benches
+        for factors in bench.factors:
+            problem = divide_out(self.problem, bench.pool, factors)
+            if problem is not None:
+                reduced = self.open_bench(settings, problem)
+                benches.append(reduced)
+                self.run_stages(reduced, _FIRST_STAGES)
+                if self.done(reduced):
+                    return benches
+        # Reduced states have the richer pool, where their factors are right.
+        best = min(benches, key=self.best_bits)
+        self.run_stages(best, _LATER_STAGES)
+        return benches
+
+    def is_exact(self, draft: Draft) -> bool:
+        return draft.rmse <= EXACT * self.size
+
+    def done(self, bench: Workbench) -> bool:
+        """Whether the time is up or a draft is exact and too short to be an accident.
+
+        A long exact draft may be a roundabout form of something shorter.
+        """
+        return bench.late or any(
+            self.is_exact(draft) and draft.formula_bits < SHORT_BITS
+            for draft in bench.drafts
+        )
+
+    def best_bits(self, bench: Workbench) -> float:
+        n_rows = len(self.verdict.y)
+        return min(
+            (draft.bits(n_rows, self.floor) for draft in bench.drafts),
+            default=math.inf,
+        )
+
+    @property
+    def exact(self) -> bool:
+        return any(one.rmse <= 4.0 * self.floor for one in self.candidates)
+
+    def consider_constant(self) -> None:
+        """Keep the constant formula, the yardstick every other has to beat."""
+        mean = float(np.mean(self.verdict.y))
+        snapped = snap_constants(
+            constant(mean), {}, self.verdict.y, len(self.problem.variables)
+        )
+        if snapped is not None:
+            self.keep(snapped, "constant")
+
+    def keep(self, snapped: Snapped, family: str) -> None:
+        spread = root_mean_square(self.verdict.y - np.mean(self.verdict.y))
+        r2 = 1.0 - (snapped.rmse / spread) ** 2 if spread > 0.0 else 1.0
+        expression = snapped.expression.rebuild(
+            lambda node: (
+                None if node.value is None else constant(nearest_short(node.value))
+            )
+        )
+        self.candidates.append(
+            Candidate(
+                expression,
+                snapped.n_constants,
+                snapped.rmse,
+                r2,
+                snapped.formula_bits,
+                snapped.residual_bits,
+                family,
+            )
+        )
+
+    def open_bench(self, settings: _TierSettings, problem: ClosingProblem) -> Workbench:
+        """Return a bench with the pool of a problem on the screening rows."""
+        began = perf_counter()
+        screen = problem.take(_rows(len(problem.y), settings.n_screen))
+        outer = screen.resolve()
+        assert outer is not None, "it could be undone on all rows"
+        pool = build_pool(
+            np.ascontiguousarray(screen.columns.T), screen.expressions, settings.plan
+        )
+        self.n_pool = max(self.n_pool, len(pool))
+        bench = Workbench(
+            outer=outer,
+            pool=pool,
+            scale=Scale(screen.y, self.size, self.floor, len(self.verdict.y)),
+            settings=settings.families,
+            deadline=self.deadline,
+            known=screen.known,
+            dictionary=Dictionary(pool.values, pool.bits),
+            logs=PowerDictionary.of(pool),
+        )
+        self.stages.append(("pool", perf_counter() - began))
+        return bench
+
+    def run_stages(self, bench: Workbench, stages: Sequence[_Stage]) -> None:
+        """Run families on a bench until one is exact or the time is up."""
+        for name, stage in stages:
+            if self.done(bench):
+                break
+            began, before = perf_counter(), bench.n_examined
+            try:
+                stage(bench)
+            except (np.linalg.LinAlgError, OverflowError) as error:
+                # One family must not cost the others their drafts.
+                self.failures.append(f"{name}: {error}")
+            self.n_examined += bench.n_examined - before
+            self.stages.append((name, perf_counter() - began))
+
+    def judge(self, drafts: list[Draft]) -> None:
+        """Write the best drafts as formulas, fit and round their constants."""
+        began = perf_counter()
+        n_rows = len(self.verdict.y)
+        ranked = sorted(drafts, key=lambda draft: draft.bits(n_rows, self.floor))
+        seen: set[Expression] = set()
+        tried = 0
+        for draft in ranked:
+            if tried >= _SETTINGS[self.tier].n_snapped or self.late:
+                break
+            fresh = False
+            for written in draft.write():
+                shape = skeleton(tidy(written))
+                if shape not in seen:
+                    seen.add(shape)
+                    fresh = True
+                    self.round(written, draft.family)
+            tried += fresh
+        if self.tier == "full" and not self.late:
+            self.prune()
+        self.stages.append(("verdict", perf_counter() - began))
+
+    @property
+    def late(self) -> bool:
+        return perf_counter() > self.deadline
+
+    def round(self, written: Expression, family: str) -> None:
+        """Fit and round the constants of a formula, and keep it if it is finite."""
+        variables = len(self.problem.variables)
+        known, y = self.verdict.known, self.verdict.y
+        snapped = snap_constants(written, known, y, variables)
+        if snapped is None:
+            return
+        shorter = simplify(without_idle_abs(snapped.expression, known, len(y)))
+        if shorter is not snapped.expression:
+            # Algebra may merge constants or move a factor: round those anew.
+            again = snap_constants(shorter, known, y, variables)
+            if again is not None and again.bits <= snapped.bits:
+                snapped = again
+        self.keep(snapped, family)
+
+    def prune(self) -> None:
+        """Try the best formula with a term or factor left out, while that helps."""
+        for _ in range(MAX_PRUNINGS):
+            best = min(self.candidates, key=lambda one: one.bits)
+            estimates: list[tuple[float, Expression]] = []
+            for variant in shortened(best.expression):
+                if self.late:
+                    return
+                estimate = self.estimate(variant)
+                if estimate < best.bits:
+                    estimates.append((estimate, variant))
+            if not estimates:
+                return
+            self.round(min(estimates, key=lambda one: one[0])[1], best.family)
+            if min(one.bits for one in self.candidates) >= best.bits:
+                return
+
+    def estimate(self, expression: Expression) -> float:
+        """Return about the code length of a formula after its constants are fitted."""
+        y = self.verdict.y
+        form = Form(expression, self.verdict.known, len(y))
+        fit = fit_constants(form, y, max_iterations=6)
+        if not fit.ok:
+            return math.inf
+        support = supported_constant_bits(fit.rmse, len(y), self.size)
+        symbols = formula_bits(expression, len(self.problem.variables), support)
+        return symbols + residual_bits(fit.rmse, len(y), self.floor)

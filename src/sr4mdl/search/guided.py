@@ -1,0 +1,198 @@
+"""The default search: a tree guided by a policy, leaves judged by value and closing.
+
+One round: walks to a batch of new states, one call of the guide for all of them,
+quick closings of the states that look nearest to the answer, back-up; every few
+rounds one full closing. All numbers of a round are counts, never times, so that the
+same seed gives the same tree. Mode ``uniform`` is this search with a guide that knows
+nothing.
+"""
+
+import heapq
+import math
+from typing import Final
+
+import numpy as np
+
+from sr4mdl._typing import FloatArray
+from sr4mdl.mdlformer.guide import Guide
+from sr4mdl.search.actions import ActionTable
+from sr4mdl.search.budget import Budget, StopReason
+from sr4mdl.search.config import SearchConfig
+from sr4mdl.search.events import Reporter
+from sr4mdl.search.readout import Readout
+from sr4mdl.search.rows import SearchData
+from sr4mdl.search.state import State
+from sr4mdl.search.stopping import Stopper
+from sr4mdl.search.tree import Node, Path, Puct, Tree
+
+REFUTED: Final = (0.0, 3.0, 6.0)
+"""Symbols that must be missing where no closing, a quick one or a full one failed:
+had fewer been missing, it would have found them."""
+
+
+class GuideCaller:
+    """Hands states to a guide, on the guide's rows."""
+
+    def __init__(self, guide: Guide, data: SearchData, budget: Budget) -> None:
+        self.guide = guide
+        self.data = data
+        self.budget = budget
+
+    def score(self, states: list[State]) -> tuple[FloatArray, FloatArray]:
+        """Return missing symbols (n,) and log-probabilities (n, N_MOVES)."""
+        rows = self.data.guide_places
+        counts = [len(state.columns) for state in states]
+        columns = np.zeros((len(states), len(rows), max(counts)))
+        for place, state in enumerate(states):
+            for number, column in enumerate(state.columns):
+                columns[place, :, number] = column.values[rows]
+        targets = np.stack([state.target.values[rows] for state in states])
+        with self.budget.phase("guide"):
+            output = self.guide.score(columns, counts, targets)
+        statistics = self.budget.statistics
+        statistics.n_guide_calls += 1
+        statistics.n_guide_states += len(states)
+        return output.value_mean, output.log_probabilities
+
+
+class GuidedSearch:
+    """The loop of modes ``policy`` and ``uniform``."""
+
+    def __init__(
+        self,
+        root: State,
+        actions: ActionTable,
+        caller: GuideCaller,
+        readout: Readout,
+        stopper: Stopper,
+        reporter: Reporter,
+        config: SearchConfig,
+    ) -> None:
+        self.actions = actions
+        self.caller = caller
+        self.readout = readout
+        self.budget = readout.budget
+        self.stopper = stopper
+        self.reporter = reporter
+        self.config = config
+        self.tree = Tree(
+            root,
+            actions.apply,
+            Puct(config.c_puct),
+            self.budget.statistics,
+            config.backup,
+        )
+        self.best_gain = 0.0
+        self._to_close: list[tuple[float, int, Node]] = []
+        self._closed: list[tuple[float, int, Node]] = []
+        self._n_ranked = 0
+
+    def start(self, gain: float, tier: int) -> None:
+        """Tell what the readout said of the root."""
+        self.tree.root.gain = self.best_gain = gain
+        self.tree.root.tier = tier
+
+    def run(self) -> StopReason:
+        """Search until the stopper says so; return why."""
+        rounds = 0
+        while True:
+            reason = self.stopper.reason()
+            if reason is not None:
+                return reason
+            if not self.round():
+                return "exhausted"
+            rounds += 1
+            if rounds % self.config.full_interval == 0:
+                self.close_one_in_full()
+            self.reporter.tick()
+
+    def round(self) -> bool:
+        """Make one round; return False if no move is left."""
+        paths, others = self.collect()
+        if not paths:
+            return False
+        self.rank([path[-1][0] for path in paths], paths)
+        for _ in range(self.config.n_quick):
+            if self.stopper.reason() is not None or not self._to_close:
+                break
+            self.close_one_quickly()
+        for path in paths:
+            self.tree.mark(path, -1)
+            self.tree.back_up(path, path[-1][0].worth)
+        for path in others:
+            self.tree.mark(path, -1)
+        return True
+
+    def collect(self) -> tuple[list[Path], list[Path]]:
+        """Return walks to different new states, and walks that met one of them."""
+        paths: list[Path] = []
+        others: list[Path] = []
+        leaves: set[int] = set()
+        left = self.budget.max_nodes - self.budget.statistics.n_nodes
+        batch = max(1, min(self.config.batch_size, left))
+        while len(paths) < batch and len(others) < batch:
+            path = self.tree.walk()
+            if path is None:
+                break
+            leaf = path[-1][0]
+            self.tree.mark(path, 1)
+            if leaf.serial in leaves:
+                others.append(path)
+            else:
+                leaves.add(leaf.serial)
+                paths.append(path)
+        return paths, others
+
+    def rank(self, leaves: list[Node], paths: list[Path]) -> None:
+        """Have the guide rank the moves of new states and say what is missing."""
+        missing, policies = self.caller.score([leaf.state for leaf in leaves])
+        for leaf, path, value, policy in zip(
+            leaves, paths, missing, policies, strict=True
+        ):
+            codes = self.actions.codes(leaf.state)
+            priors = self.actions.priors(
+                leaf.state, codes, policy, self.config.uniform_share
+            )
+            leaf.rank(codes, priors)
+            leaf.missing = float(value)
+            if leaf.tier == 0:
+                if len(path) > 1:
+                    leaf.gain = path[-2][0].gain
+                heapq.heappush(self._to_close, (leaf.missing, leaf.serial, leaf))
+            leaf.worth = self.worth(leaf)
+        self._n_ranked += len(leaves)
+        if self._n_ranked > self.config.max_expanded:
+            keep = self.config.max_expanded // 2
+            self.tree.forget_least_visited(keep)
+            self._n_ranked = keep
+
+    def worth(self, node: Node) -> float:
+        """Return the worth of a node from 0 to 1, by value head and readout."""
+        weight = self.config.closing_weight
+        missing = max(node.missing, REFUTED[node.tier])
+        near = math.exp(-missing / self.config.value_scale)
+        gain = node.gain / self.best_gain if self.best_gain > 0.0 else 0.0
+        return (1.0 - weight) * near + weight * min(gain, 1.0)
+
+    def close_one_quickly(self) -> None:
+        """Close the new state with the fewest missing symbols."""
+        _, serial, node = heapq.heappop(self._to_close)
+        reading = self.readout.quick(node.state)
+        node.tier = 1
+        node.gain = reading.gain
+        self.best_gain = max(self.best_gain, reading.gain)
+        node.worth = self.worth(node)
+        heapq.heappush(self._closed, (-node.worth, serial, node))
+
+    def close_one_in_full(self) -> None:
+        """Close the most promising of the quickly closed states in full."""
+        if not self._closed or self.stopper.reason() is not None:
+            return
+        _, _, node = heapq.heappop(self._closed)
+        reading = self.readout.full(node.state)
+        if reading is None:
+            return
+        node.tier = 2
+        node.gain = max(node.gain, reading.gain)
+        self.best_gain = max(self.best_gain, node.gain)
+        node.worth = self.worth(node)

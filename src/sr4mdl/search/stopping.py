@@ -1,0 +1,89 @@
+"""Early stop: when the code cannot get shorter.
+
+Two cases. An exact formula with plain constants: only another exact formula with
+fewer symbols could be better. Or residuals that look like noise: neighbours in the
+table no longer have similar residuals, although they do have similar targets, and
+many readouts in a row have brought nothing.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from sr4mdl._typing import FloatArray
+from sr4mdl.search.budget import Budget, StopReason
+from sr4mdl.search.judge import Judge
+from sr4mdl.search.rows import Rows
+
+VISIBLE: Final = 0.5
+"""Neighbour ratio of y up to which the table shows structure at all."""
+MIN_ROWS: Final = 30
+"""Rows below which noise cannot be told from structure."""
+
+
+def neighbour_ratio(X: FloatArray, values: FloatArray) -> float:
+    """Return half the mean squared difference to the nearest row, over the variance.
+
+    About 1 where neighbouring rows are unrelated, near 0 where values are smooth.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        The table; columns are compared on the scale of their spread.
+    values : ndarray of shape (n_rows,)
+        What is tested for structure.
+    """
+    centred = values - values.mean()
+    size = np.max(np.abs(centred))
+    if size == 0.0:
+        return 0.0
+    centred = centred / size
+    spread = np.ptp(X, axis=0)
+    scaled = X[:, spread > 0] / spread[spread > 0]
+    squares = np.sum(scaled * scaled, axis=1)
+    distance = squares[:, None] + squares - 2.0 * scaled @ scaled.T
+    np.fill_diagonal(distance, np.inf)
+    nearest = np.argmin(distance, axis=1)
+    differences = centred - centred[nearest]
+    return float(np.mean(differences**2) / (2.0 * np.mean(centred**2)))
+
+
+class Stopper:
+    """Says when a search ends and why."""
+
+    def __init__(
+        self, judge: Judge, budget: Budget, rows: Rows, *, early: bool, patience: int
+    ) -> None:
+        self.judge = judge
+        self.budget = budget
+        self.rows = rows
+        self.early = early
+        self.patience = patience
+        self._asked_at = 0
+
+    def reason(self) -> StopReason | None:
+        """Return why the search has to end now, or None."""
+        reason = self.budget.reason()
+        if reason is not None or not self.early:
+            return reason
+        if self.judge.settled:
+            return "exact"
+        n_evaluations = self.budget.n_evaluations
+        waited = n_evaluations - max(self.judge.last_gain, self._asked_at)
+        if waited >= self.patience:
+            self._asked_at = n_evaluations
+            if self.at_noise_floor():
+                return "noise floor"
+        return None
+
+    def at_noise_floor(self) -> bool:
+        """Return whether what the best formula leaves looks like noise."""
+        rows = self.rows
+        if len(rows) < MIN_ROWS or self.judge.best is None:
+            return False
+        if neighbour_ratio(rows.X, rows.y) > VISIBLE:
+            return False
+        residuals = self.judge.residuals(rows)
+        ratio = neighbour_ratio(rows.X, residuals)
+        return ratio > 1.0 - 2.0 / math.sqrt(len(rows))
