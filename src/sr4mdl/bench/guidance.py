@@ -1,4 +1,4 @@
-"""Does the network rank a correct move first (``sr4mdl bench guidance``)?
+"""The rank of correct moves under the network (``sr4mdl bench guidance``).
 
 States are those met on random derivations of the benchmark formulas, which training
 never saw; their numbers come from the problems' own ranges. For each state all legal
