@@ -34,7 +34,7 @@ install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 
 example: install
-	$(BIN)/sr4mdl evaluate '2*pi*sqrt(length/gravity)' examples/pendulum.csv --target period
+	$(BIN)/sr4mdl fit examples/pendulum.csv --target period --time 10 --out runs/example
 
 check: format-check lint types test
 

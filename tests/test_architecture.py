@@ -29,7 +29,17 @@ LAYERS = (
     ("selection",),
     ("closing",),
     ("search",),
-    ("regressor", "cli", "report", "bench", "__main__"),
+    (
+        "regressor",
+        "cli",
+        "fit_command",
+        "predict_command",
+        "examples_command",
+        "live",
+        "report",
+        "bench",
+        "__main__",
+    ),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -66,7 +66,7 @@ def test_every_builtin_operator_has_a_weight_of_its_own():
 @pytest.mark.parametrize(
     ("value", "bits"),
     [
-        (0.0, 1.0),
+        (0.0, 4.0),
         (1.0, 2.0),
         (-1.0, 3.0),
         (2.0, 4.0),

@@ -32,7 +32,9 @@ def check_derivatives(form):
 
 
 @pytest.mark.parametrize(
-    "operator", [one for one in all_operators() if one.builtin], ids=lambda one: one.name
+    "operator",
+    [one for one in all_operators() if one.builtin],
+    ids=lambda one: one.name,
 )
 def test_derivative_of_every_operator(operator, inputs):
     inner = parse("0.3*x + 0.2")

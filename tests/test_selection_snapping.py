@@ -123,9 +123,7 @@ def test_an_undefined_formula_is_declined():
 def test_noise_free_data_prefer_the_exact_formula_to_a_near_one():
     target = np.sin(X_VALUES)
     exact = snap_constants(parse("1.1*sin(x)"), INPUTS, target, 3)
-    near = snap_constants(
-        parse("1.1*(x - 0.16*x^3 + 0.008*x^5.1)"), INPUTS, target, 3
-    )
+    near = snap_constants(parse("1.1*(x - 0.16*x^3 + 0.008*x^5.1)"), INPUTS, target, 3)
     assert exact.bits + 1000 < near.bits
 
 

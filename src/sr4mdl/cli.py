@@ -42,6 +42,15 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = (
+    Command("fit", "find the formula behind a table", "sr4mdl.fit_command:configure"),
+    Command(
+        "predict", "apply a formula that was found", "sr4mdl.predict_command:configure"
+    ),
+    Command(
+        "examples",
+        "list small tables to try, and write them",
+        "sr4mdl.examples_command:configure",
+    ),
     Command("simplify", "shorten a formula", "sr4mdl.cli:configure_simplify"),
     Command("evaluate", "try a formula on a table", "sr4mdl.cli:configure_evaluate"),
     Command("train", "train a network", "sr4mdl.training.command:configure"),

@@ -130,13 +130,15 @@ def _common_factor(coefficients: Sequence[float]) -> float | None:
     """Return a coefficient of which others are simple multiples, if it is not 1."""
     best: tuple[int, float] | None = None
     for factor in coefficients:
+        if factor == 0.0:
+            continue
         if constant_bits(float(f"{factor:.9g}")) <= 3.0:
             return None
         simple = 0
         for coefficient in coefficients:
             ratio = coefficient / factor
             near = round(ratio * 2.0) / 2.0
-            if near != 0.0 and abs(ratio - near) <= 0.1 * abs(near) and abs(near) <= 4:
+            if near != 0.0 and abs(ratio - near) <= 0.05 * abs(near) and abs(near) <= 4:
                 simple += 1
         if simple > 1 and (best is None or simple > best[0]):
             best = (simple, factor)

@@ -3,14 +3,13 @@
 The constant is scanned on a grid, so that u(c p) becomes one more dictionary for the
 pursuit and the outer constants are solved in closed form; from there the best few
 forms are refined by variable projection: Gauss-Newton steps of the inner constants
-with the outer ones always solved exactly. Grids are laid on the range of p, not on
-numbers that formulas like: what counts is how far c p moves over the data.
+with the outer ones always solved exactly.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -22,8 +21,10 @@ from sr4mdl.closing.drafts import (
     write_sum,
 )
 from sr4mdl.closing.families import scaled_targets
+from sr4mdl.closing.inner_batch import scan_forms
+from sr4mdl.closing.inner_functions import FUNCTIONS, InnerFunction, scaled
 from sr4mdl.closing.pool import Pool
-from sr4mdl.closing.problem import ResolvedOuter
+from sr4mdl.closing.problem import OuterStep, ResolvedOuter
 from sr4mdl.closing.pursuit import (
     Dictionary,
     Found,
@@ -40,7 +41,7 @@ N_SCALES: Final = 20
 """Monomials by which the target is divided."""
 N_EXPONENTIAL_SCALES: Final = 400
 """Monomials by which the target is divided if only exponentials are tried."""
-N_FITTED: Final = 24
+N_FITTED: Final = 16
 """Forms that are refined, of each number of terms."""
 N_BESIDE: Final = 12
 """Cheap members beside which a wave of unknown phase is tried."""
@@ -48,120 +49,6 @@ MAX_PRODUCTS: Final = 3000
 """Products of two functions with an inner constant each."""
 MAX_STEPS: Final = 12
 """Gauss-Newton steps of one form."""
-
-
-@dataclass(frozen=True, slots=True)
-class InnerFunction:
-    """A function with one inner constant."""
-
-    name: str
-    values: Callable[[Any, FloatArray], FloatArray]
-    """Values for constants (k, 1) and an argument (n,), shape (k, n)."""
-    slope: Callable[[Any, FloatArray], FloatArray]
-    """Derivative by the constant, same shapes."""
-    build: Callable[[float, Expression], Expression]
-    grid: Callable[[FloatArray], FloatArray]
-    """Constants to try for an argument."""
-    n_arguments: int = 30
-    """Pool members that are tried inside."""
-
-
-def _scaled(c: float, p: Expression) -> Expression:
-    return apply("mul", c, p)
-
-
-def _wave_grid(p: FloatArray) -> FloatArray:
-    # Neighbours differ by about a radian at the end of the range, so that one of
-    # them lies in the basin of the best frequency.
-    return np.arange(1.2, 60.0, 1.2) / float(np.ptp(p))
-
-
-def _growth_grid(p: FloatArray) -> FloatArray:
-    steps = np.array([0.6, 1.2, 2.2, 4.0, 7.0, 12.0])
-    return np.concatenate([steps, -steps]) / np.ptp(p)
-
-
-def _shift_grid(p: FloatArray) -> FloatArray:
-    steps = np.array([0.4, 1.0, 2.2, 5.0, 12.0, 40.0]) / np.max(np.abs(p))
-    return np.concatenate([steps, -0.7 * steps[:2]])
-
-
-def _step_grid(p: FloatArray) -> FloatArray:
-    return np.array([0.8, 1.3, 2.0, 3.0, 4.5, 8.0]) / float(np.max(np.abs(p)))
-
-
-def _power_grid(p: FloatArray) -> FloatArray:
-    steps = np.array([0.25, 0.75, 1.25, 1.7, 2.3, 2.7, 3.3])
-    return np.concatenate([steps, -steps])
-
-
-def _one_plus(c: float, p: Expression) -> Expression:
-    return apply("add", 1.0, _scaled(c, p))
-
-
-FUNCTIONS: Final = (
-    InnerFunction(
-        "sin",
-        lambda c, p: np.sin(c * p),
-        lambda c, p: p * np.cos(c * p),
-        lambda c, p: apply("sin", _scaled(c, p)),
-        _wave_grid,
-        32,
-    ),
-    InnerFunction(
-        "cos",
-        lambda c, p: np.cos(c * p),
-        lambda c, p: -p * np.sin(c * p),
-        lambda c, p: apply("cos", _scaled(c, p)),
-        _wave_grid,
-        32,
-    ),
-    InnerFunction(
-        "exp",
-        lambda c, p: np.exp(c * p),
-        lambda c, p: p * np.exp(c * p),
-        lambda c, p: apply("exp", _scaled(c, p)),
-        _growth_grid,
-        100,
-    ),
-    InnerFunction(
-        "inv",
-        lambda c, p: 1.0 / (1.0 + c * p),
-        lambda c, p: -p / np.square(1.0 + c * p),
-        lambda c, p: apply("inv", _one_plus(c, p)),
-        _shift_grid,
-    ),
-    InnerFunction(
-        "log",
-        lambda c, p: np.log(1.0 + c * p),
-        lambda c, p: p / (1.0 + c * p),
-        lambda c, p: apply("log", _one_plus(c, p)),
-        _shift_grid,
-    ),
-    InnerFunction(
-        "sqrt",
-        lambda c, p: np.sqrt(1.0 + c * p),
-        lambda c, p: 0.5 * p / np.sqrt(1.0 + c * p),
-        lambda c, p: apply("sqrt", _one_plus(c, p)),
-        _shift_grid,
-    ),
-    InnerFunction(
-        "tanh",
-        lambda c, p: np.tanh(c * p),
-        lambda c, p: p * (1.0 - np.square(np.tanh(c * p))),
-        lambda c, p: apply("tanh", _scaled(c, p)),
-        _step_grid,
-    ),
-    InnerFunction(
-        "pow",
-        lambda c, p: np.power(p, c),
-        lambda c, p: np.power(p, c) * np.log(p),
-        lambda c, p: apply("pow", p, c),
-        _power_grid,
-        12,
-    ),
-)
-"""Functions with an inner constant; sin and cos together make up any phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +152,41 @@ def close_inner(bench: Workbench) -> None:
     exponential = [function for function in FUNCTIONS if function.name == "exp"]
     others = [function for function in FUNCTIONS if function.name != "exp"]
     pool = bench.pool
-    _close(bench, *_grid_members(pool, exponential, 40), N_EXPONENTIAL_SCALES, 2)
+    _close_simple(bench)
+    if not bench.exact and not bench.late:
+        _close(bench, *_grid_members(pool, exponential, 40), N_EXPONENTIAL_SCALES, 2)
     if not bench.exact and not bench.late:
         _close(bench, *_grid_members(pool, others, 120), N_SCALES, 3)
     if not bench.exact and not bench.late and len(pool.columns) <= 3:
         _close(bench, *_damped_waves(pool), 4, 2)
+
+
+def _close_simple(bench: Workbench) -> None:
+    """Draft forms with one function, an intercept and at most one column beside."""
+    pool = bench.pool
+    columns = pool.members("column").tolist()
+    targets = transformed(bench.outer, ("inv",))
+    for column in columns[:4]:
+        if np.all(pool.values[column] != 0.0):
+            step = OuterStep("div", pool.expression(column))
+            chain = bench.outer.then(step, pool.values[column])
+            if chain is not None:
+                targets += transformed(chain, ("inv",))
+    arguments = _arguments(pool)
+    forms, n_scored = scan_forms(
+        pool, targets, bench.scale.size, arguments, [None, *columns[:4]]
+    )
+    bench.n_examined += n_scored
+    for form in forms[:N_FITTED]:
+        atoms: list[_Member] = [(_Atom(form.function, form.argument, form.constant),)]
+        if form.is_wave:
+            cosine = next(one for one in FUNCTIONS if one.name == "cos")
+            atoms.append((_Atom(cosine, form.argument, form.constant),))
+        if form.beside is not None:
+            atoms.append((_Atom(None, form.beside),))
+        bench.add(_fit(bench, targets[form.target], atoms))
+        if bench.late:
+            break
 
 
 def _close(
@@ -513,7 +430,7 @@ def _wave_builder(
     member: _Member, constants: FloatArray, name: str, phase: float
 ) -> Callable[[Pool], Expression]:
     def build(pool: Pool) -> Expression:
-        frequency = _scaled(float(constants[-1]), pool.expression(member[-1].argument))
+        frequency = scaled(float(constants[-1]), pool.expression(member[-1].argument))
         wave = apply(name, apply("sub", frequency, phase))
         if len(member) == 1:
             return wave

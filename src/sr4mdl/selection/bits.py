@@ -54,6 +54,7 @@ _WHOLE_PREFIX: Final = 1.0
 DECIMAL_PREFIX: Final = 2.0
 _RATIONAL_PREFIX: Final = 3.0
 _SIGN_BITS: Final = 1.0
+_ZERO_BITS: Final = 4.0
 
 MAX_DENOMINATOR: Final = 12
 """Largest denominator of a small rational, unless the numerator is below 5."""
@@ -61,8 +62,6 @@ MAX_UNIT_DENOMINATOR: Final = 200
 """Largest denominator under a numerator below 5."""
 MAX_NUMERATOR: Final = 400
 """Largest numerator of a small rational."""
-MAX_SPECIAL_NUMERATOR: Final = 36
-"""Largest numerator of a small rational that multiplies a special number."""
 
 SPECIAL_FACTORS: Final[tuple[tuple[str, float, float], ...]] = (
     ("pi", math.pi, 6.5),
@@ -83,8 +82,21 @@ _FACTORS: Final = np.array([1.0, *(value for _, value, _ in SPECIAL_FACTORS)])
 _FACTOR_BITS: Final = np.array(
     [_RATIONAL_PREFIX, *(bits for _, _, bits in SPECIAL_FACTORS)]
 )
+_POWER_OF_PI: Final = [
+    "pi" in name and "sqrt" not in name for name, _, _ in SPECIAL_FACTORS
+]
+# Roots and e are multiplied by the smallest rationals only: nobody means e/22.
 _LARGEST_NUMERATORS: Final = np.array(
-    [[MAX_NUMERATOR], *([MAX_SPECIAL_NUMERATOR] for _ in SPECIAL_FACTORS)]
+    [[MAX_NUMERATOR], *([36 if power else 12] for power in _POWER_OF_PI)]
+)
+_LARGEST_UNIT_DENOMINATORS: Final = np.array(
+    [[MAX_UNIT_DENOMINATOR], *([64 if power else 0] for power in _POWER_OF_PI)]
+)
+_DENOMINATORS: Final = np.array(
+    [
+        [MAX_UNIT_DENOMINATOR],
+        *([64 if "pi" in n and "sqrt" not in n else 0] for n, _, _ in SPECIAL_FACTORS),
+    ]
 )
 _DENOMINATORS: Final = np.arange(1.0, MAX_DENOMINATOR + 1.0)
 _SMALL_NUMERATORS: Final = np.arange(1.0, 5.0)
@@ -140,10 +152,10 @@ def constant_bits(value: float) -> float:
 
     The ways are a whole number, a rational with a small denominator, such a rational
     times pi, a root or e (see ``SPECIAL_FACTORS``), or a decimal. The sign of a
-    constant costs one bit; 0 costs the prefix only.
+    constant costs one bit.
     """
     if value == 0.0:
-        return _WHOLE_PREFIX
+        return _ZERO_BITS
     size = abs(value)
     sign = _SIGN_BITS if value < 0 else 0.0
     if size == math.floor(size) and size < 2.0**53:
@@ -190,7 +202,7 @@ def rational_multiples(size: float) -> tuple[FloatArray, FloatArray]:
         unit_bits = (
             2.0 + 2.0 * np.log2(_SMALL_NUMERATORS * bottoms) + _FACTOR_BITS[:, None]
         )
-    unit_good = (bottoms > MAX_DENOMINATOR) & (bottoms <= MAX_UNIT_DENOMINATOR)
+    unit_good = (bottoms > MAX_DENOMINATOR) & (bottoms <= _LARGEST_UNIT_DENOMINATORS)
     return (
         np.concatenate([values[good], unit_values[unit_good]]),
         np.concatenate([bits[good], unit_bits[unit_good]]),

@@ -1,0 +1,441 @@
+"""``sr4mdl fit DATA --target COLUMN``: a table in, a formula and a report out."""
+
+import io
+import json
+import math
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sr4mdl.cli import EXIT_INTERRUPTED, UsageError
+from sr4mdl.errors import DataError
+
+if TYPE_CHECKING:
+    from sr4mdl.data import Dataset, Missing
+    from sr4mdl.regressor import SymbolicRegressor
+
+STANDARD_INPUT: Final = "-"
+FORMATS: Final = ("csv", "tsv", "jsonl", "parquet")
+_ENDINGS: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+}
+_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Set up ``sr4mdl fit DATA --target COLUMN``."""
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--target", metavar="COLUMN", required=True, help="the column to explain"
+    )
+    parser.add_argument(
+        "--features",
+        metavar="A,B,...",
+        type=_names,
+        help="the columns to explain it by (default: all others)",
+    )
+    parser.add_argument(
+        "--missing",
+        choices=["refuse", "drop"],
+        default="refuse",
+        help="what to do with rows that are not finite (default: refuse)",
+    )
+    parser.add_argument(
+        "--time",
+        metavar="SECONDS",
+        type=_positive,
+        default=60.0,
+        help="longest search (default: 60)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=["policy", "mdl", "error", "uniform", "gp"],
+        default="policy",
+        help="how to search (default: policy, led by the network)",
+    )
+    parser.add_argument(
+        "--operators",
+        metavar="A,B,...",
+        type=_names,
+        help="operators that the formula may contain (default: all)",
+    )
+    parser.add_argument(
+        "--max-length", metavar="N", type=_whole, help="most symbols of the formula"
+    )
+    parser.add_argument(
+        "--noise",
+        metavar="SIZE",
+        type=_positive,
+        help="standard deviation of the noise in the target, if known",
+    )
+    parser.add_argument(
+        "--validation",
+        metavar="SHARE",
+        type=_share,
+        help="share of rows held out to choose the formula by",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=_seed, default=0, help="random seed (default: 0)"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="folder for result.json, equations.csv and report.html",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the answer as one line of JSON"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(run=run)
+
+
+def add_source_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments that say where the table comes from."""
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        help="CSV or TSV (also .gz), JSON lines or Parquet; - for standard input",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="format of DATA (default: by the name's ending; csv for -)",
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """Read the table, search, write and print; return the exit code."""
+    if arguments.out is not None:
+        check_folder(arguments.out)
+    _check_settings(arguments)
+    dataset = read_table(
+        arguments.data,
+        arguments.target,
+        arguments.features,
+        missing=arguments.missing,
+        file_format=arguments.format,
+    )
+    _check_table(dataset)
+    for note in dataset.notes:
+        _say(f"note: {note}")
+    if dataset.n_columns > dataset.n_rows:
+        _say(
+            f"note: more columns ({dataset.n_columns}) than rows ({dataset.n_rows}); "
+            "a formula may fit by chance"
+        )
+    model = _fit(arguments, dataset)
+    (outcome,) = model.outcomes_
+    written: list[Path] = []
+    if arguments.out is not None:
+        assert dataset.y is not None
+        written = write_results(model, arguments.out, dataset)
+    if arguments.json:
+        _print(json.dumps(_summary(model, written), allow_nan=False))
+    else:
+        _print(_answer(model, written))
+    if outcome.stop_reason == "interrupted":
+        _say("interrupted; this is the best formula so far")
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _fit(arguments: Namespace, dataset: "Dataset") -> "SymbolicRegressor":
+    from sr4mdl.regressor import SymbolicRegressor
+
+    model = SymbolicRegressor(
+        max_time=arguments.time,
+        mode=arguments.mode,
+        operators=arguments.operators,
+        max_length=arguments.max_length,
+        noise=arguments.noise,
+        validation=arguments.validation,
+        random_state=arguments.seed,
+        verbose=not arguments.quiet,
+    )
+    return model.fit_dataset(dataset)
+
+
+def _check_settings(arguments: Namespace) -> None:
+    """Refuse what the search would refuse, before any work is done."""
+    from sr4mdl.operators import get_operator
+
+    for name in arguments.operators or ():
+        try:
+            get_operator(name)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+
+def _check_table(dataset: "Dataset") -> None:
+    assert dataset.y is not None
+    if dataset.n_rows < 2:
+        raise UsageError("the table has one row; at least 2 are needed for a formula")
+    if (dataset.y == dataset.y[0]).all():
+        raise UsageError(
+            f"the target {dataset.target!r} is {dataset.y[0]:g} in every row: "
+            "there is nothing to explain"
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to, before the search runs."""
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise UsageError(f"--out {folder}: {place} is not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"--out {folder}: no permission to write in {place}")
+
+
+def write_results(
+    model: "SymbolicRegressor", folder: Path, dataset: "Dataset"
+) -> list[Path]:
+    """Write result, equations and report into a folder, each in full or not at all."""
+    from sr4mdl.regressor.saving import to_text, write_files
+    from sr4mdl.report import make_report
+
+    assert dataset.y is not None
+    report = make_report(
+        model.outcomes_, dataset.X, dataset.y.reshape(-1, 1), dataset.names
+    )
+    contents = {
+        folder / "result.json": to_text(model.to_result()),
+        folder / "equations.csv": model.equations_.to_csv(),
+        folder / "report.html": report,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_files(contents)
+    return list(contents)
+
+
+def _answer(model: "SymbolicRegressor", written: Sequence[Path]) -> str:
+    from sr4mdl.regressor.explanation import describe_reason
+
+    (outcome,) = model.outcomes_
+    best = outcome.chosen
+    lines = [
+        f"{outcome.target} = {best.formula}",
+        f"R2         {best.r2:.9g}",
+        f"error      {best.error:.6g}",
+        f"bits       {best.bits:.1f} ({best.formula_bits:.1f} formula, "
+        f"{best.residual_bits:.1f} residuals)",
+    ]
+    if outcome.runner_up is None:
+        lines.append("runner-up  none")
+    else:
+        rival = outcome.equations[outcome.runner_up]
+        lines.append(f"runner-up  {rival.formula} ({outcome.gap_bits:.1f} bits more)")
+    reason = describe_reason(outcome.stop_reason)
+    lines.append(f"ended      after {outcome.seconds:.1f} s: {reason}")
+    lines += [f"written    {path}" for path in written]
+    return "\n".join(lines)
+
+
+def _summary(model: "SymbolicRegressor", written: Sequence[Path]) -> dict[str, Any]:
+    """Return the answer as a dict for scripts."""
+    (outcome,) = model.outcomes_
+    best = outcome.chosen
+    rival = None if outcome.runner_up is None else outcome.equations[outcome.runner_up]
+    return {
+        "target": outcome.target,
+        "formula": best.formula,
+        "latex": model.latex(),
+        "length": best.length,
+        "r2": _finite(best.r2),
+        "error": _finite(best.error),
+        "bits": _finite(best.bits),
+        "runner_up": None if rival is None else rival.formula,
+        "gap_bits": _finite(outcome.gap_bits),
+        "stop_reason": outcome.stop_reason,
+        "seconds": round(outcome.seconds, 3),
+        "files": [str(path) for path in written],
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def read_table(
+    source: str,
+    target: str | None,
+    features: Sequence[str] | None,
+    *,
+    missing: "Missing" = "refuse",
+    file_format: str | None = None,
+) -> "Dataset":
+    """Return the dataset of a file or of standard input.
+
+    Parameters
+    ----------
+    source : str
+        Path of the file, or ``-``.
+    target : str or None
+        Name of the target; None for a table without one.
+    features : sequence of str, optional
+        Names of the feature columns; all but the target by default.
+    missing : {"refuse", "drop"}, default="refuse"
+        What to do with rows in which a number is missing or not finite.
+    file_format : {"csv", "tsv", "jsonl", "parquet"}, optional
+        By default told by the name's ending; csv for standard input.
+    """
+    from sr4mdl.data import Dataset
+
+    path = Path(source)
+    by_name = _ENDINGS.get(path.suffix.lower())
+    if source != STANDARD_INPUT and file_format in (None, by_name):
+        if by_name != "jsonl":
+            return Dataset.from_file(path, target, features, missing=missing)
+        file_format = "jsonl"
+    if file_format == "parquet":
+        raise UsageError(
+            "Parquet is read from files that end in .parquet or .pq only, "
+            f"got {source!r}"
+        )
+    if source == STANDARD_INPUT:
+        stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        return _read_text(
+            stdin, "standard input", file_format or "csv", target, features, missing
+        )
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        return _read_text(
+            handle, source, file_format or "csv", target, features, missing
+        )
+
+
+def _read_text(
+    handle: io.TextIOBase,
+    label: str,
+    file_format: str,
+    target: str | None,
+    features: Sequence[str] | None,
+    missing: "Missing",
+) -> "Dataset":
+    """Return the dataset of an open text; the label stands in messages."""
+    from sr4mdl._tables import _read_rows  # files by name go through ``Dataset``
+    from sr4mdl.data import Dataset
+
+    try:
+        if file_format == "jsonl":
+            columns = _json_columns(handle, label)
+            return _dataset_of_columns(columns, label, target, features, missing)
+        delimiter = _DELIMITERS[file_format]
+        matrix, names = _read_rows(handle, delimiter, Path(label), target, features)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{label}: not UTF-8 text ({error})") from error
+    values = None
+    if target is not None:
+        values, matrix = matrix[:, -1], matrix[:, :-1]
+    return Dataset.from_arrays(matrix, values, names, target=target, missing=missing)
+
+
+def _json_columns(lines: Iterable[str], label: str) -> dict[str, list[Any]]:
+    """Return the columns of JSON lines; a key that a line lacks is missing there."""
+    records: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise DataError(f"{label}, line {number}: not JSON ({error})") from error
+        if not isinstance(record, dict):
+            raise DataError(
+                f"{label}, line {number}: must be a JSON object, got {line.strip()!r}"
+            )
+        records.append(record)
+    if not records:
+        raise DataError(f"{label}: no rows")
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: [record.get(name) for record in records] for name in names}
+
+
+def _dataset_of_columns(
+    columns: dict[str, list[Any]],
+    label: str,
+    target: str | None,
+    features: Sequence[str] | None,
+    missing: "Missing",
+) -> "Dataset":
+    import numpy as np
+
+    from sr4mdl._tables import as_numbers, choose
+    from sr4mdl.data import Dataset
+
+    names = choose(list(columns), target, features, label)
+
+    def numbers(name: str) -> Any:
+        values = np.empty(len(columns[name]), dtype=object)
+        values[:] = columns[name]
+        return as_numbers(values, f"{label}: column {name!r}")
+
+    X = np.stack([numbers(name) for name in names], axis=1)
+    y = None if target is None else numbers(target)
+    return Dataset.from_arrays(X, y, names, target=target, missing=missing)
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ArgumentTypeError(f"must be names with commas between, got {text!r}")
+    return names
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if not 0.0 < value < math.inf:
+        raise ArgumentTypeError(f"must be a finite number above 0, got {text!r}")
+    return value
+
+
+def _share(text: str) -> float:
+    value = _number(text)
+    if not 0.0 < value < 1.0:
+        raise ArgumentTypeError(f"must be above 0 and below 1, got {text!r}")
+    return value
+
+
+def _at_least(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise ArgumentTypeError(
+            f"must be a whole number of {least} or more, got {text!r}"
+        )
+    return value
+
+
+def _whole(text: str) -> int:
+    return _at_least(text, 1)
+
+
+def _seed(text: str) -> int:
+    return _at_least(text, 0)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"sr4mdl fit: {text}\n")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")

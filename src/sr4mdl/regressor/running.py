@@ -1,0 +1,117 @@
+"""Searches of a fit: one for each target, one after another or in processes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from sklearn.utils.parallel import Parallel, delayed
+
+from sr4mdl.data import Dataset
+from sr4mdl.mdlformer.guide import Guide, OnnxGuide
+from sr4mdl.regressor.outcomes import Table
+from sr4mdl.search import Listener, SearchConfig, SearchResult, search
+
+
+def run_searches(
+    tables: list[Table],
+    config: SearchConfig,
+    *,
+    guide: Any,
+    n_jobs: int | None,
+    callbacks: list[Callable[..., Any]],
+    verbose: bool,
+) -> list[SearchResult]:
+    """Search for the formula of each target.
+
+    Parameters
+    ----------
+    tables : list of Table
+        One for each target.
+    config : SearchConfig
+        Settings of every search.
+    guide : Guide, str, Path or None
+        As in ``SymbolicRegressor``.
+    n_jobs : int or None
+        Processes for several targets, threads of the network for one.
+    callbacks : list of callable
+        Told of progress.
+    verbose : bool
+        Whether to show progress on standard error.
+    """
+    n_workers = effective_n_jobs(n_jobs)
+    if n_workers > 1 and len(tables) > 1:
+        if callbacks or verbose:
+            raise ValueError(
+                "callbacks and verbose cannot follow searches in other processes: "
+                "leave them out or use n_jobs=1"
+            )
+        opened = open_guide(guide, config.mode, 1)
+        found: list[SearchResult] = Parallel(n_jobs=min(n_workers, len(tables)))(
+            delayed(run_search)(table, config, opened, None) for table in tables
+        )
+        return found
+    opened = open_guide(guide, config.mode, n_workers)
+    results: list[SearchResult] = []
+    for table in tables:
+        if results and results[-1].stop_reason == "interrupted":
+            # Who interrupts does not want to wait for the other targets.
+            config = replace(config, max_evaluations=1)
+        results.append(_follow(table, config, opened, callbacks, verbose))
+    return results
+
+
+def _follow(
+    table: Table,
+    config: SearchConfig,
+    guide: Guide | None,
+    callbacks: list[Callable[..., Any]],
+    verbose: bool,
+) -> SearchResult:
+    """Run one search, with a display if asked for."""
+    if not verbose:
+        return run_search(table, config, guide, tell_all(callbacks))
+    from sr4mdl.live import open_display
+
+    with open_display(table.target) as display:
+        return run_search(table, config, guide, tell_all([display, *callbacks]))
+
+
+def run_search(
+    table: Table,
+    config: SearchConfig,
+    guide: Guide | None,
+    listener: Listener | None,
+) -> SearchResult:
+    """Search for the formula of one target."""
+    dataset = Dataset.from_arrays(table.X, table.y, table.names, target=table.target)
+    return search(dataset, config, guide, listener)
+
+
+def tell_all(callbacks: list[Callable[..., Any]]) -> Listener | None:
+    """Return a listener that tells all callbacks; None if there are none."""
+    if not callbacks:
+        return None
+
+    def tell(event: Any) -> None:
+        for callback in callbacks:
+            callback(event)
+
+    return tell
+
+
+def open_guide(guide: Any, mode: str, n_threads: int) -> Guide | None:
+    """Return the guide of a mode, opened if a file is given; None without one."""
+    if mode not in ("policy", "mdl"):
+        if guide is not None:
+            raise ValueError(
+                f"guide must be None in mode {mode!r}, which uses none, got {guide!r}"
+            )
+        return None
+    if guide is None or isinstance(guide, (str, Path)):
+        return OnnxGuide(guide, n_threads=n_threads)
+    if not hasattr(guide, "score"):
+        raise TypeError(f"guide must be a Guide or a path, got {guide!r}")
+    opened: Guide = guide
+    return opened

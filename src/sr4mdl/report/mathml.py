@@ -1,0 +1,154 @@
+"""Formulas as MathML, which browsers typeset by themselves."""
+
+import math
+import re
+from html import escape
+from typing import Final
+
+from sr4mdl.expressions import Expression
+
+# Precedence of what a piece is at its outside.
+_SUM, _PRODUCT, _SIGN, _FRACTION, _POWER, _ATOM = range(6)
+_Piece = tuple[str, int]
+
+_TIMES: Final = "<mo>&#x22C5;</mo>"
+_MINUS: Final = "<mo>&#x2212;</mo>"
+_MAX_DIGITS: Final = 6
+# Two forms of sigma share the place between rho and tau.
+_GREEK: Final = {
+    name: 0x3B1 + place
+    for place, name in enumerate(
+        [
+            "alpha",
+            "beta",
+            "gamma",
+            "delta",
+            "epsilon",
+            "zeta",
+            "eta",
+            "theta",
+            "iota",
+            "kappa",
+            "lambda",
+            "mu",
+            "nu",
+            "xi",
+            "omicron",
+            "pi",
+            "rho",
+            "",
+            "sigma",
+            "tau",
+            "upsilon",
+            "phi",
+            "chi",
+            "psi",
+            "omega",
+        ]
+    )
+    if name
+}
+
+
+def to_mathml(expression: Expression, target: str | None = None) -> str:
+    """Return a ``<math>`` element in display style.
+
+    Parameters
+    ----------
+    expression : Expression
+        The formula; its constants are shown with six digits.
+    target : str, optional
+        Name to put before an equals sign.
+    """
+    done: dict[Expression, _Piece] = {}
+    for node in expression.subexpressions():
+        done[node] = _typeset(node, done)
+    left = "" if target is None else f"{_name(target)}<mo>=</mo>"
+    return (
+        '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
+        f"<mrow>{left}{done[expression][0]}</mrow></math>"
+    )
+
+
+def _typeset(node: Expression, done: dict[Expression, _Piece]) -> _Piece:
+    if node.name is not None:
+        return _name(node.name), _ATOM
+    if node.value is not None:
+        return _number(node.value)
+    assert node.operator is not None
+    operator, parts = node.operator, node.arguments
+
+    def inner(place: int, least: int) -> str:
+        text, level = done[parts[place]]
+        signs = place == 1 and text.startswith(_MINUS)
+        return text if level >= least and not signs else _brackets(text)
+
+    def whole(place: int) -> str:
+        return f"<mrow>{done[parts[place]][0]}</mrow>"
+
+    match operator.name:
+        case "add":
+            return f"{inner(0, _SUM)}<mo>+</mo>{inner(1, _PRODUCT)}", _SUM
+        case "sub":
+            return f"{inner(0, _SUM)}{_MINUS}{inner(1, _PRODUCT)}", _SUM
+        case "mul":
+            return f"{inner(0, _PRODUCT)}{_TIMES}{inner(1, _FRACTION)}", _PRODUCT
+        case "div":
+            return f"<mfrac>{whole(0)}{whole(1)}</mfrac>", _FRACTION
+        case "inv":
+            return f"<mfrac><mn>1</mn>{whole(0)}</mfrac>", _FRACTION
+        case "neg":
+            return f"{_MINUS}{inner(0, _FRACTION)}", _SIGN
+        case "square" | "cube":
+            power = 2 if operator.name == "square" else 3
+            base = f"<mrow>{inner(0, _ATOM)}</mrow>"
+            return f"<msup>{base}<mn>{power}</mn></msup>", _POWER
+        case "pow":
+            base = f"<mrow>{inner(0, _ATOM)}</mrow>"
+            return f"<msup>{base}{whole(1)}</msup>", _POWER
+        case "sqrt":
+            return f"<msqrt>{whole(0)}</msqrt>", _ATOM
+        case "exp":
+            return f"<msup><mi>e</mi>{whole(0)}</msup>", _POWER
+        case "abs":
+            bar = '<mo stretchy="true">|</mo>'
+            return f"<mrow>{bar}{whole(0)}{bar}</mrow>", _ATOM
+    arguments = "<mo>,</mo>".join(whole(place) for place in range(len(parts)))
+    name = escape(operator.name)
+    return f"<mrow><mi>{name}</mi>{_brackets(arguments)}</mrow>", _ATOM
+
+
+def _brackets(text: str) -> str:
+    return f"<mrow><mo>(</mo>{text}<mo>)</mo></mrow>"
+
+
+def _name(name: str) -> str:
+    match = re.fullmatch(r"([A-Za-z]+)_?([0-9]+)", name) or re.fullmatch(
+        r"([A-Za-z]+)_([A-Za-z0-9]+)", name
+    )
+    if match is not None:
+        stem, index = match.groups()
+        return f"<msub>{_word(stem)}{_word(index)}</msub>"
+    return _word(name)
+
+
+def _word(word: str) -> str:
+    if word.isdigit():
+        return f"<mn>{word}</mn>"
+    if word in _GREEK:
+        return f"<mi>&#x{_GREEK[word]:X};</mi>"
+    return f"<mi>{escape(word)}</mi>"
+
+
+def _number(value: float) -> _Piece:
+    if abs(value) == math.pi:
+        text, level = "<mi>&#x3C0;</mi>", _ATOM
+    else:
+        digits = f"{abs(value):.{_MAX_DIGITS}g}"
+        mantissa, _, exponent = digits.partition("e")
+        text, level = f"<mn>{mantissa}</mn>", _ATOM
+        if exponent:
+            ten = f"<msup><mn>10</mn><mn>{int(exponent)}</mn></msup>"
+            level = _PRODUCT
+            text = ten if mantissa == "1" else f"<mn>{mantissa}</mn>{_TIMES}{ten}"
+    return (f"{_MINUS}{text}", _SIGN) if value < 0 else (text, level)

@@ -1,0 +1,211 @@
+"""Each family closes the form it is for; the others are switched off."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sr4mdl.closing import ClosingProblem
+from sr4mdl.closing.drafts import draft_power_law, write_sum
+from sr4mdl.closing.families import (
+    close_linear,
+    close_quotients,
+    close_scaled,
+    close_sums,
+)
+from sr4mdl.closing.inner import close_inner
+from sr4mdl.closing.polynomials import close_polynomials
+from sr4mdl.closing.power_laws import close_peeled_power_laws, close_power_laws
+from sr4mdl.closing.state import _FULL, _Closer
+from sr4mdl.evaluate import evaluate_one
+from sr4mdl.expressions import variable
+
+RNG = np.random.default_rng(11)
+ROWS = RNG.uniform(1.0, 3.0, (150, 3))
+SIGNED = RNG.uniform(-2.0, 2.0, (150, 3))
+A, B, C = ROWS.T
+P, Q, R = SIGNED.T
+NAMES = ("a", "b", "c")
+
+
+def bench_of(rows, y, names=NAMES):
+    problem = ClosingProblem.root(rows, y, names)
+    closer = _Closer(problem, "full", 0.0, math.inf)
+    return closer, closer.open_bench(_FULL, closer.problem)
+
+
+def check(family, rows, y, n_columns=3):
+    """Run one family; its best draft must be exact, also when written out."""
+    names = NAMES[:n_columns]
+    rows = rows[:, :n_columns]
+    closer, bench = bench_of(rows, y, names)
+    with np.errstate(all="ignore"):
+        family(bench)
+    assert bench.drafts
+    best = min(bench.drafts, key=lambda draft: draft.rmse)
+    assert best.rmse <= 1e-9 * closer.size
+    for formula in best.write():
+        predicted = evaluate_one(formula, rows, names)
+        np.testing.assert_allclose(predicted, y, rtol=1e-6, atol=1e-8 * closer.size)
+    assert bench.n_examined > 0
+    return best
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        2.0 * A - 3.0 * B + 0.5 * C,
+        2.0 * A - 3.0 * B + 0.5 * C + 7.0,
+        np.sqrt(A + 2.0 * B + 3.0 * C),
+        1.0 / (A + 2.0 * B + 3.0 * C),
+        -np.sqrt(A + 2.0 * B + 3.0 * C),
+    ],
+)
+def test_linear_map_under_outer_transforms(y):
+    check(close_linear, ROWS, y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        2.0 * A * B - 3.0 * np.sin(C),
+        A**2 + B / C + np.exp(-A),
+        np.sqrt(A**2 + B**2 + C**2),
+        1.0 / (1.0 / A + B / C),
+        np.exp(0.5 * A - B * C),
+        np.log(A * B + C**2),
+        np.arcsin(0.1 * A + 0.05 * B * C),
+        np.arctan(A - B * C),
+    ],
+)
+def test_sparse_sums_under_outer_transforms(y):
+    check(close_sums, ROWS, y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        3.0 * A**2 / np.sqrt(B * C),
+        -2.0 * A * B**-3,
+        0.1 * A ** (1 / 3) * B ** (-2 / 3),
+        A**1.37 * C,
+        A * B * (B + C),
+        A / (1.0 - A * B * C),
+        B * np.exp(-0.3 * A * C),
+        A**2 * np.sin(B) / (1.0 + C),
+    ],
+)
+def test_power_laws(y):
+    check(close_power_laws, ROWS, y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        P * Q**3 / R,
+        -(P**2) / Q,
+        np.sign(P) * np.abs(P) ** 0.5,  # the sign follows the base
+        np.abs(P) ** 1.5 * Q,
+        P * np.cos(Q),
+    ],
+)
+def test_power_laws_of_columns_that_change_sign(y):
+    check(close_power_laws, SIGNED, y)
+
+
+def test_exponents_are_rounded_only_where_that_shortens_the_code():
+    _, bench = bench_of(ROWS, 2.0 * A**1.5 / B)
+    factors = [bench.logs.factor(int(index)) for index in bench.logs.bases]
+    draft = draft_power_law(
+        "", bench.outer, factors, [], bench.outer.values, bench.scale
+    )
+    (formula,) = draft.write()
+    assert str(formula).endswith("*(sqrt(a^3)/b)")
+    _, bench = bench_of(ROWS, 2.0 * A**1.531 / B)
+    factors = [bench.logs.factor(int(index)) for index in bench.logs.bases]
+    draft = draft_power_law(
+        "", bench.outer, factors, [], bench.outer.values, bench.scale
+    )
+    numbers = [node.value for node in draft.write()[0].prefix() if node.value]
+    assert any(number == pytest.approx(1.531, rel=1e-9) for number in numbers)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        B + A * C**2 * np.cos(B),
+        np.sqrt(1.0 + 2.0 * A**2 / (B * C)),
+        1.0 / (np.exp(0.3 * A * B / C) - 1.0),
+        1.0 / (1.0 / A + (1.0 - np.cos(B)) / C**2),
+    ],
+)
+def test_power_laws_with_something_taken_off_first(y):
+    check(close_peeled_power_laws, ROWS, y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        A * B * (1.5 + 0.5 * np.cos(C)),
+        A / np.sqrt(1.0 + B**2 * C),
+        A**2 / (np.exp(B * C) - 1.0),
+    ],
+)
+def test_scaled_functions(y):
+    check(close_scaled, ROWS, y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        (A * B + C) / (1.0 + 0.7 * A),
+        (2.0 - A + B * C) / (1.0 + 0.5 * B**2),
+    ],
+)
+def test_quotients(y):
+    check(close_quotients, ROWS, y)
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "n_columns"),
+    [
+        (SIGNED, P**3 - 2.0 * P * Q + 0.5 * Q**2 - 1.0, 2),
+        (SIGNED, P**5 + P**4 + P**3 + P**2 + P, 1),
+        (ROWS, A * (4.0 - A - B / (1.0 + A)), 2),
+        (ROWS, np.sqrt(A**2 + A * B + 2.0), 2),
+    ],
+)
+def test_polynomials_and_their_quotients(rows, y, n_columns):
+    check(close_polynomials, rows, y, n_columns)
+
+
+@pytest.mark.parametrize(
+    ("y", "n_columns"),
+    [
+        (2.0 + 3.0 * np.exp(-1.3 * A), 1),
+        (A * np.exp(0.7 * A * B) - A, 2),
+        (1.5 * np.sin(2.3 * A + 0.6), 1),
+        (B + 2.0 * np.tanh(0.8 * A), 2),
+        (3.0 * np.log(1.0 + 0.25 * A * B), 2),
+        (A / (1.7 + A) - 0.3 * B, 2),
+        (1.1 * B + A**2.37, 2),
+        (B / (1.0 + np.exp(-1.3 * A)), 2),
+        (2.0 * np.exp(-0.3 * A) * np.cos(5.0 * A + 0.4), 1),
+    ],
+)
+def test_inner_constants(y, n_columns):
+    check(close_inner, ROWS, y, n_columns)
+
+
+def test_a_wave_is_written_with_one_phase():
+    best = check(close_inner, ROWS, 1.5 * np.sin(2.3 * A + 0.6), 1)
+    sines = [way for way in best.write() if str(way).count("sin(") == 1]
+    assert any("cos(" not in str(way) for way in sines)
+
+
+def test_sums_are_written_plain_and_with_a_common_factor():
+    terms = [(0.3, variable("x")), (-0.6, variable("y"))]
+    plain, factored = write_sum(0.0, terms)
+    assert str(plain) == "0.3*x - 0.6*y"
+    assert factored.arguments[0].value in (0.3, -0.6)
+    assert len(write_sum(0.0, [(2.0, variable("x")), (0.7131, variable("y"))])) == 1

@@ -1,0 +1,443 @@
+"""The commands fit, predict and examples: what people type, and what goes wrong."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sr4mdl import Dataset, evaluate_one, parse
+from sr4mdl.cli import main
+from sr4mdl.examples_command import EXAMPLES, example_csv
+
+ROOT = Path(__file__).parents[1]
+QUICK = ["--mode", "uniform", "--time", "5"]
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rows = "".join(f"{x},{7 - x},{2 * x * x}\n" for x in range(1, 21))
+    return write(tmp_path / "data.csv", f"x,z,y\n{rows}")
+
+
+def run(
+    arguments: list[Any], capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    try:
+        code = main([str(argument) for argument in arguments])
+    except SystemExit as error:  # argparse ends the program by itself
+        code = int(str(error.code))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_fit_prints_and_writes(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "deep" / "run"
+    code, text, progress = run(
+        ["fit", data, "--target", "y", "--out", out, *QUICK], capsys
+    )
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[0] == "y = 2*x^2"
+    assert [line.split()[0] for line in lines[1:6]] == [
+        "R2", "error", "bits", "runner-up", "ended",
+    ]  # fmt: skip
+    assert "bits, R2" in progress
+    names = sorted(path.name for path in out.iterdir())
+    assert names == ["equations.csv", "report.html", "result.json"]
+    result = json.loads((out / "result.json").read_text())
+    assert result["targets"][0]["equations"][-1]["formula"] == "2*x^2"
+    assert "2*x^2" in (out / "equations.csv").read_text()
+    assert "<math" in (out / "report.html").read_text()
+    # Once more into the same folder.
+    assert run(["fit", data, "--target", "y", "--out", out, *QUICK], capsys)[0] == 0
+    assert sorted(path.name for path in out.iterdir()) == names
+
+
+def test_json_is_one_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["fit", data, "--target", "y", "--json", "--quiet", *QUICK]
+    code, text, progress = run(command, capsys)
+    assert code == 0
+    assert progress == ""
+    (line,) = text.splitlines()
+    answer = json.loads(line)
+    assert answer["formula"] == "2*x^2"
+    assert answer["r2"] == 1.0
+    assert answer["gap_bits"] > 0
+    assert answer["files"] == []
+
+
+def test_features_operators_and_length(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["fit", data, "--target", "y", "--json", *QUICK]
+    _, text, _ = run([*command, "--features", "z"], capsys)
+    assert "x" not in json.loads(text)["formula"]
+    _, text, _ = run([*command, "--max-length", "1"], capsys)
+    assert json.loads(text)["length"] == 1
+    _, text, _ = run([*command, "--operators", "add,mul"], capsys)
+    assert json.loads(text)["formula"] in ("2*x^2", "2*x*x", "2*(x*x)")
+    _, text, _ = run([*command, "--noise", "1000"], capsys)
+    assert json.loads(text)["length"] == 1
+    _, text, _ = run([*command, "--validation", "0.5", "--seed", "4"], capsys)
+    assert json.loads(text)["formula"] == "2*x^2"
+
+
+JSON_LINES = "".join(
+    json.dumps({"x": x, "y": 3 * x, "unit": 1.5}) + "\n" for x in range(1, 15)
+)
+
+
+def test_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "data.jsonl", JSON_LINES + "\n")
+    code, text, progress = run(["fit", path, "--target", "y", *QUICK], capsys)
+    assert code == 0
+    assert text.startswith("y = 3*x\n")
+    assert "note: constant columns: 'unit'" in progress
+
+
+def test_tsv_parquet_and_other_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = "x\ty\n" + "".join(f"{x}\t{3 * x}\n" for x in range(1, 15))
+    for path, more in (
+        (write(tmp_path / "data.tsv", table), []),
+        (write(tmp_path / "data.txt", table), ["--format", "tsv"]),
+    ):
+        code, text, _ = run(["fit", path, "--target", "y", *QUICK, *more], capsys)
+        assert (code, text.splitlines()[0]) == (0, "y = 3*x")
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    x = np.arange(1.0, 15.0)
+    parquet.write_table(pyarrow.table({"x": x, "y": 3 * x}), tmp_path / "d.parquet")
+    code, text, _ = run(
+        ["fit", tmp_path / "d.parquet", "--target", "y", *QUICK], capsys
+    )
+    assert (code, text.splitlines()[0]) == (0, "y = 3*x")
+
+
+@pytest.mark.parametrize("file_format", [None, "jsonl"])
+def test_standard_input(
+    file_format: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = JSON_LINES
+    if file_format is None:
+        text = "x,y\n" + "".join(f"{x},{3 * x}\n" for x in range(1, 15))
+    stream = io.TextIOWrapper(io.BytesIO(text.encode()))
+    monkeypatch.setattr("sys.stdin", stream)
+    more = [] if file_format is None else ["--format", file_format]
+    code, printed, _ = run(["fit", "-", "--target", "y", *QUICK, *more], capsys)
+    assert (code, printed.splitlines()[0]) == (0, "y = 3*x")
+
+
+def test_more_columns_than_rows_is_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "wide.csv", "a,b,c,y\n1,2,5,3\n2,4,1,6\n")
+    code, _, progress = run(["fit", path, "--target", "y", *QUICK], capsys)
+    assert code == 0
+    assert "note: more columns (3) than rows (2)" in progress
+
+
+BAD_TABLES = {
+    "text column": ("x,y\na,1\nb,2\n", "not a number: 'a'"),
+    "missing number": ("x,y\n1,\n2,2\n", "rows hold numbers that are missing"),
+    "infinite number": ("x,y\n1,inf\n2,2\n", "1 infinite"),
+    "empty file": ("", "no header"),
+    "no rows": ("x,y\n", "no rows below the header"),
+    "one row": ("x,y\n1,2\n", "the table has one row; at least 2"),
+    "constant target": ("x,y\n1,2\n2,2\n", "'y' is 2 in every row"),
+    "wrong column": ("x,z\n1,2\n2,3\n", "has no column 'y'; its columns are"),
+    "only the target": ("y\n1\n2\n", "no column besides the target"),
+    "ragged": ("x,y\n1,2,3\n", "3 cells, but the header names 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_tables(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, message = BAD_TABLES[case]
+    path = write(tmp_path / "data.csv", text)
+    out = tmp_path / "out"
+    code, printed, error = run(
+        ["fit", path, "--target", "y", "--out", out, *QUICK], capsys
+    )
+    _check_refusal(code, printed, error, message)
+    assert not out.exists()
+
+
+def _check_refusal(code: int, printed: str, error: str, message: str) -> None:
+    assert code == 2
+    assert printed == ""
+    assert message in error
+    assert "Traceback" not in error
+    (line,) = [line for line in error.splitlines() if "error:" in line]
+    assert line.startswith("sr4mdl fit: error: ")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("", "no rows"),
+        ('{"x": 1, "y": 2}\n{"x": "a", "y": 3}\n', "column 'x' must hold numbers"),
+        ("{\n", "line 1: not JSON"),
+        ("[1, 2]\n", "must be a JSON object"),
+        ('{"x": 1, "y": 2}\n{"x": 1}\n', "'y' 1 NaN"),
+    ],
+)
+def test_bad_json_lines(
+    lines: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "data.jsonl", lines)
+    _check_refusal(*run(["fit", path, "--target", "y", *QUICK], capsys), message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.csv", "--target", "y"], "No such file"),
+        (["DATA"], "required: --target"),
+        (["DATA", "--target", "yy"], "did you mean 'y'?"),
+        (["DATA", "--target", "y", "--features", "x,w"], "has no column 'w'"),
+        (["DATA", "--target", "y", "--features", "y"], "also among the features"),
+        (["DATA", "--target", "y", "--features", "x,,z"], "names with commas"),
+        (["DATA", "--target", "y", "--operators", "add,plus"], "operator 'plus'"),
+        (["DATA", "--target", "y", "--time", "0"], "a finite number above 0"),
+        (["DATA", "--target", "y", "--time", "soon"], "must be a number"),
+        (["DATA", "--target", "y", "--seed", "-1"], "whole number of 0 or more"),
+        (["DATA", "--target", "y", "--max-length", "x"], "whole number of 1 or more"),
+        (["DATA", "--target", "y", "--validation", "1"], "below 1"),
+        (["DATA", "--target", "y", "--mode", "magic"], "invalid choice: 'magic'"),
+        (["DATA", "--target", "y", "--format", "parquet"], "Parquet is read from"),
+        (["DATA", "--target", "y", "--out", "DATA"], "is not a folder"),
+        (["DATA", "--target", "y", "--out", "DATA/deep"], "is not a folder"),
+        (["FOLDER", "--target", "y"], "error:"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str],
+    message: str,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    filled = [
+        text.replace("DATA", str(data)).replace("FOLDER", str(tmp_path))
+        for text in arguments
+    ]
+    code, printed, error = run(["fit", *filled], capsys)
+    _check_refusal(code, printed, error, message)
+    assert list(tmp_path.iterdir()) == [data]
+
+
+def test_folder_without_permission(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # The superuser may write anywhere, so the answer of the system is replaced.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    command = ["fit", data, "--target", "y", "--out", tmp_path / "out", *QUICK]
+    _check_refusal(*run(command, capsys), "no permission to write in")
+
+
+def test_full_disk_leaves_nothing(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    out = tmp_path / "out"
+    command = ["fit", data, "--target", "y", "--out", out, *QUICK]
+    _check_refusal(*run(command, capsys), "No space left on device")
+    assert list(out.iterdir()) == []
+
+
+def test_interrupt_keeps_the_best_so_far(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 4))
+    text = "a,b,c,y\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    path = write(tmp_path / "noise.csv", text)
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "sr4mdl", "fit", str(path), "--target", "y",
+            "--mode", "uniform", "--time", "60", "--out", str(out),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    first = process.stderr.readline()  # the search is under way
+    assert "bits" in first
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    printed, error = process.communicate(timeout=40)
+    assert process.returncode == 130, error
+    assert printed.startswith("y = ")
+    assert "Traceback" not in error
+    assert error.splitlines()[-1] == (
+        "sr4mdl fit: interrupted; this is the best formula so far"
+    )
+    names = sorted(one.name for one in out.iterdir())
+    assert names == ["equations.csv", "report.html", "result.json"]
+    result = json.loads((out / "result.json").read_text())
+    assert result["targets"][0]["stop_reason"] == "interrupted"
+
+
+def test_interrupt_while_reading(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sr4mdl.fit_command.read_table", interrupt)
+    code, printed, error = run(["fit", data, "--target", "y"], capsys)
+    assert (code, printed) == (130, "")
+    assert error == "sr4mdl fit: interrupted\n"
+
+
+# predict
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("predict")
+    rows = "".join(f"{x},{7 - x},{x**0.5}\n" for x in range(1, 21))
+    path = write(folder / "data.csv", f"x,z,y\n{rows}")
+    command = ["fit", str(path), "--target", "y", "--out", str(folder), "--quiet"]
+    assert main([*command, *QUICK]) == 0
+    return folder / "result.json"
+
+
+def test_predict(
+    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The column that the formula does not use is not needed; text in others is no harm.
+    data = write(tmp_path / "new.csv", "name,x\na,4\nb,9\n")
+    code, text, _ = run(["predict", result, data], capsys)
+    assert (code, text) == (0, "y\n2.0\n3.0\n")
+    out = tmp_path / "deep" / "values.csv"
+    code, text, _ = run(["predict", result, data, "--out", out], capsys)
+    assert (code, text, out.read_text()) == (0, "", "y\n2.0\n3.0\n")
+    code, text, _ = run(["predict", result, data, "--equation", "0"], capsys)
+    assert code == 0
+    assert len(set(text.splitlines()[1:])) == 1
+
+
+def test_predict_outside_the_domain(
+    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write(tmp_path / "new.csv", "x\n-1\n9\n")
+    code, text, error = run(["predict", result, data], capsys)
+    assert (code, text) == (0, "y\nnan\n3.0\n")
+    assert "undefined for 1 of 2 rows" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.json", "DATA"], "No such file"),
+        (["DATA", "DATA"], "is not JSON"),
+        (["RESULT", "nothing.csv"], "No such file"),
+        (["RESULT", "DATA"], "has no column 'x'"),
+        (["RESULT", "DATA", "--equation", "99"], "--equation must be 0 to"),
+        (["RESULT", "DATA", "--out", "FOLDER"], "is a folder, not a file"),
+    ],
+)
+def test_bad_predictions(
+    arguments: list[str],
+    message: str,
+    result: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = write(tmp_path / "new.csv", "w\n1\n2\n")
+    places = {"DATA": data, "RESULT": result, "FOLDER": tmp_path}
+    filled = [str(places.get(text, text)) for text in arguments]
+    code, printed, error = run(["predict", *filled], capsys)
+    assert (code, printed) == (2, "")
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+# examples
+
+
+def test_examples_are_listed_and_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text, _ = run(["examples"], capsys)
+    assert code == 0
+    for example in EXAMPLES:
+        assert f"{example.name} " in text
+    code, text, _ = run(["examples", "all", "--out", tmp_path / "new"], capsys)
+    assert code == 0
+    written = sorted(path.stem for path in (tmp_path / "new").iterdir())
+    assert written == sorted(example.name for example in EXAMPLES)
+    code, _, error = run(["examples", "pendulums"], capsys)
+    assert code == 2
+    assert "no example 'pendulums'; there are pendulum" in error
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_shipped_examples_are_those_of_the_command(example: Any) -> None:
+    shipped = ROOT / "examples" / f"{example.name}.csv"
+    head, *rows = shipped.read_text().splitlines()
+    assert head == ",".join(example.columns)
+    numbers = np.array([[float(cell) for cell in row.split(",")] for row in rows])
+    made = np.array(
+        [
+            [float(cell) for cell in row.split(",")]
+            for row in example_csv(example).splitlines()[1:]
+        ]
+    )
+    # Another machine may round the last digit of a sine otherwise.
+    np.testing.assert_allclose(made, numbers, rtol=1e-9, atol=1.1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "law"),
+    [
+        ("pendulum", "period", "2*pi*sqrt(length/gravity)"),
+        ("kepler", "period", "axis^1.5"),
+    ],
+)
+def test_laws_are_found(
+    name: str, target: str, law: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = ROOT / "examples" / f"{name}.csv"
+    command = ["fit", path, "--target", target, "--json", "--quiet", "--time", "3"]
+    code, text, _ = run([*command, "--mode", "uniform"], capsys)
+    assert code == 0
+    data = Dataset.from_file(path, target)
+    found = parse(json.loads(text)["formula"])
+    np.testing.assert_allclose(
+        evaluate_one(found, data.X, data.names),
+        evaluate_one(parse(law), data.X, data.names),
+        rtol=1e-12,
+    )
