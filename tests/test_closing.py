@@ -121,6 +121,15 @@ def test_errors_are_measured_on_the_original_target():
     assert best.rmse < 1e-12
 
 
+def test_a_damped_wave_has_one_phase_and_clean_constants():
+    time = np.random.default_rng(6).uniform(0.0, 5.0, (200, 1))
+    y = 2.0 * np.exp(-0.3 * time[:, 0]) * np.cos(5.0 * time[:, 0] + 0.4)
+    best = close_state(root(y, time, ("t",))).candidates[0]
+    assert best.rmse < 1e-12
+    numbers = {abs(node.value) for node in best.expression.prefix() if node.value}
+    assert numbers == {2.0, 0.3, 5.0, 0.4}
+
+
 def test_pure_factors_are_divided_out():
     y = X**2 / Y * (Z + np.sin(3.0 * Z))
     closer = state._Closer(root(y), "full", 0.0, math.inf)
@@ -275,4 +284,4 @@ def test_a_subformula_is_replaced_wherever_it_occurs():
 def test_absolute_values_go_where_the_sign_never_changes():
     known = {variable("x"): np.array([1.0, 2.0]), variable("y"): np.array([-1.0, 1.0])}
     formula = parse("abs(x)*abs(y)*abs(0 - x)")
-    assert str(without_idle_abs(formula, known, 2)) == "x*abs(y)*-(0 - x)"
+    assert str(without_idle_abs(formula, known, 2)) == "x*abs(y)*(-(0 - x))"

@@ -42,7 +42,7 @@ def check(family, rows, y, n_columns=3):
     with np.errstate(all="ignore"):
         family(bench)
     assert bench.drafts
-    best = min(bench.drafts, key=lambda draft: draft.rmse)
+    best = min(bench.drafts, key=lambda draft: draft.bits(150, closer.floor))
     assert best.rmse <= 1e-9 * closer.size
     for formula in best.write():
         predicted = evaluate_one(formula, rows, names)
@@ -190,7 +190,6 @@ def test_polynomials_and_their_quotients(rows, y, n_columns):
         (A / (1.7 + A) - 0.3 * B, 2),
         (1.1 * B + A**2.37, 2),
         (B / (1.0 + np.exp(-1.3 * A)), 2),
-        (2.0 * np.exp(-0.3 * A) * np.cos(5.0 * A + 0.4), 1),
     ],
 )
 def test_inner_constants(y, n_columns):

@@ -41,7 +41,7 @@ N_SCALES: Final = 20
 """Monomials by which the target is divided."""
 N_EXPONENTIAL_SCALES: Final = 400
 """Monomials by which the target is divided if only exponentials are tried."""
-N_FITTED: Final = 16
+N_FITTED: Final = 12
 """Forms that are refined, of each number of terms."""
 N_BESIDE: Final = 12
 """Cheap members beside which a wave of unknown phase is tried."""
@@ -166,12 +166,12 @@ def _close_simple(bench: Workbench) -> None:
     pool = bench.pool
     columns = pool.members("column").tolist()
     targets = transformed(bench.outer, ("inv",))
-    for column in columns[:4]:
+    for column in columns[:5]:
         if np.all(pool.values[column] != 0.0):
             step = OuterStep("div", pool.expression(column))
             chain = bench.outer.then(step, pool.values[column])
             if chain is not None:
-                targets += transformed(chain, ("inv",))
+                targets.append(chain)
     arguments = _arguments(pool)
     forms, n_scored = scan_forms(
         pool, targets, bench.scale.size, arguments, [None, *columns[:4]]

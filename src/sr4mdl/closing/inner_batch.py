@@ -19,9 +19,9 @@ from sr4mdl.closing.inner_functions import FUNCTIONS, InnerFunction
 from sr4mdl.closing.pool import Pool
 from sr4mdl.closing.problem import ResolvedOuter
 
-N_REFINED: Final = 12
+N_REFINED: Final = 6
 """Forms refined for each function, target and q."""
-N_STEPS: Final = 9
+N_STEPS: Final = 8
 """Gauss-Newton steps."""
 
 
@@ -71,16 +71,16 @@ def scan_forms(
     for function in FUNCTIONS:
         if function.name == "cos":
             continue  # enters beside the sine
-        grid = _Grid(pool, function, arguments[: function.n_arguments])
+        grid = _Grid(pool, function, arguments[: function.n_arguments // 2])
         if not len(grid.constants):
             continue
         picked: list[tuple[int, int | None, int]] = []
         for number, outer in enumerate(targets):
-            for member in beside:
-                errors = grid.errors(pool, outer, size, member)
-                n_scored += len(errors)
+            errors = grid.errors(pool, outer, size, beside)
+            n_scored += errors.size
+            for member, row in zip(beside, errors, strict=True):
                 picked += [
-                    (number, member, place) for place in grid.best(errors, N_REFINED)
+                    (number, member, place) for place in grid.best(row, N_REFINED)
                 ]
         if picked:
             forms += _refine(pool, targets, size, grid, picked)
@@ -119,29 +119,52 @@ class _Grid:
         self.owners: IntArray = np.array(owners, dtype=np.int64)
 
     def errors(
-        self, pool: Pool, outer: ResolvedOuter, size: float, beside: int | None
+        self,
+        pool: Pool,
+        outer: ResolvedOuter,
+        size: float,
+        beside: Sequence[int | None],
     ) -> FloatArray:
-        """Return the weighted squared error of every grid point, shape (N,)."""
+        """Return the weighted squared errors of shape (n_beside, N)."""
         weights = outer.slope / size
+        target = outer.values * weights
         rows = [weights]
-        if beside is not None:
-            rows.append(pool.values[beside] * weights)
-        basis = np.linalg.qr(np.array(rows).T)[0].T
-        residual = outer.values * weights
-        residual = residual - (basis @ residual) @ basis
-        first = _outside(self.values * weights, basis)
-        total = float(residual @ residual)
-        a, aa = first @ residual, np.einsum("ij,ij->i", first, first)
-        if self.second is None:
-            gains = a * a / aa
-        else:
-            other = _outside(self.second * weights, basis)
-            b, bb = other @ residual, np.einsum("ij,ij->i", other, other)
-            ab = np.einsum("ij,ij->i", first, other)
-            gains = (a * a * bb - 2.0 * a * b * ab + b * b * aa) / (aa * bb - ab * ab)
-        errors = total - gains
-        errors[~np.isfinite(errors)] = np.inf
-        result: FloatArray = errors
+        rows += [weights * pool.values[one] for one in beside if one is not None]
+        known = np.array([*rows, target])
+        blocks = [self.values * weights]
+        if self.second is not None:
+            blocks.append(self.second * weights)
+        products = [block @ known.T for block in blocks]
+        squares = [np.einsum("ij,ij->i", block, block) for block in blocks]
+        cross = np.einsum("ij,ij->i", blocks[0], blocks[-1])
+        gram = known @ known.T
+        result = np.empty((len(beside), len(self.constants)))
+        column = 0
+        for number, one in enumerate(beside):
+            column += one is not None
+            forced = [0] if one is None else [0, column]
+            # Inner products outside the forced columns, by their Schur complement.
+            inverse = np.linalg.pinv(gram[np.ix_(forced, forced)], hermitian=True)
+            seen = [product[:, forced] for product in products]
+            aim = gram[forced, -1]
+            total = gram[-1, -1] - aim @ inverse @ aim
+            slopes = [
+                product[:, -1] - part @ (inverse @ aim)
+                for product, part in zip(products, seen, strict=True)
+            ]
+            left = [
+                square - np.einsum("ij,jk,ik->i", part, inverse, part)
+                for square, part in zip(squares, seen, strict=True)
+            ]
+            if self.second is None:
+                gains = slopes[0] ** 2 / left[0]
+            else:
+                mixed = cross - np.einsum("ij,jk,ik->i", seen[0], inverse, seen[1])
+                (a, b), (aa, bb) = slopes, left
+                gains = a * a * bb - 2.0 * a * b * mixed + b * b * aa
+                gains /= aa * bb - mixed * mixed
+            result[number] = total - gains
+        result[~np.isfinite(result)] = np.inf
         return result
 
     def best(self, errors: FloatArray, count: int) -> list[int]:
@@ -152,11 +175,6 @@ class _Grid:
                 break
             chosen.setdefault(int(self.owners[place]), int(place))
         return list(chosen.values())
-
-
-def _outside(rows: FloatArray, basis: FloatArray) -> FloatArray:
-    """Return the parts of rows (N, n) outside an orthonormal basis (k, n)."""
-    return rows - (rows @ basis.T) @ basis
 
 
 def _refine(

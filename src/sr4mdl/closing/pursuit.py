@@ -237,24 +237,42 @@ def _grow_seeds(
 ) -> list[_State]:
     """Return the states of the seeds with so many members that the beam lacks."""
     have = {(state.regression, tuple(sorted(state.members))) for state in states}
-    grown: list[_State] = []
-    for seed in seeds:
-        key = (seed.regression, tuple(sorted(seed.members)))
-        if len(seed.members) != size or key in have:
-            continue
-        state = _start(regressions[seed.regression], seed.regression)
-        states_of_seed = [] if state is None else [state]
-        for member in seed.members:
-            group = [(one, member) for one in states_of_seed]
-            states_of_seed = (
-                _extend_all(group, regressions, dictionary) if group else []
+    fresh = [
+        seed
+        for seed in seeds
+        if len(seed.members) == size
+        and (seed.regression, tuple(sorted(seed.members))) not in have
+    ]
+    starts = {
+        number: _start(regressions[number], number)
+        for number in {seed.regression for seed in fresh}
+    }
+    grown: list[tuple[_State, tuple[int, ...]]] = []
+    for seed in fresh:
+        start = starts[seed.regression]
+        if start is not None:
+            grown.append((start, seed.members))
+    for place in range(size):
+        by_size: dict[int, list[tuple[_State, tuple[int, ...]]]] = {}
+        for state, members in grown:
+            by_size.setdefault(len(state.basis), []).append((state, members))
+        grown = []
+        for group in by_size.values():
+            extended = _extend_all(
+                [(state, members[place]) for state, members in group],
+                regressions,
+                dictionary,
             )
-        grown += states_of_seed
+            grown += [
+                (state, members)
+                for state, (_, members) in zip(extended, group, strict=True)
+                if state is not None
+            ]
     # States of one step must agree on whether the squares left are known.
     if grown:
         for state in states:
             state.spare = None
-    return grown
+    return [state for state, _ in grown]
 
 
 def best_pairs(
@@ -396,7 +414,8 @@ def _advance(
         by_size.setdefault(len(parent.basis), []).append((parent, member))
     successors: list[_State] = []
     for group in by_size.values():
-        successors += _extend_all(group, regressions, dictionary)
+        extended = _extend_all(group, regressions, dictionary)
+        successors += [state for state in extended if state is not None]
     return successors
 
 
@@ -404,8 +423,8 @@ def _extend_all(
     group: Sequence[tuple[_State, int]],
     regressions: Sequence[Regression],
     dictionary: Dictionary,
-) -> list[_State]:
-    """Return states with one member more each; members that add nothing are left out.
+) -> list[_State | None]:
+    """Return states with one member more each; None where a member adds nothing.
 
     All parents have bases of one size.
     """
@@ -437,6 +456,7 @@ def _extend_all(
             float(errors[row]),
             None if parent.spare is None else parent.spare.copy(),
         )
-        for row, (parent, member) in enumerate(group)
         if good[row] and np.isfinite(errors[row])
+        else None
+        for row, (parent, member) in enumerate(group)
     ]

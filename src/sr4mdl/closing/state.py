@@ -129,7 +129,7 @@ _QUICK: Final = _TierSettings(
 _FULL: Final = _TierSettings(
     FamilySettings(
         pursuit=PursuitSettings(max_terms=5, beam=120, per_regression=30, branch=8),
-        n_pair_members=600,
+        n_pair_members=500,
         n_scales=120,
         n_denominators=60,
         n_power_terms=3,
