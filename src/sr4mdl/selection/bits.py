@@ -92,12 +92,6 @@ _LARGEST_NUMERATORS: Final = np.array(
 _LARGEST_UNIT_DENOMINATORS: Final = np.array(
     [[MAX_UNIT_DENOMINATOR], *([64 if power else 0] for power in _POWER_OF_PI)]
 )
-_DENOMINATORS: Final = np.array(
-    [
-        [MAX_UNIT_DENOMINATOR],
-        *([64 if "pi" in n and "sqrt" not in n else 0] for n, _, _ in SPECIAL_FACTORS),
-    ]
-)
 _DENOMINATORS: Final = np.arange(1.0, MAX_DENOMINATOR + 1.0)
 _SMALL_NUMERATORS: Final = np.arange(1.0, 5.0)
 _SAME: Final = 4e-15
