@@ -106,5 +106,5 @@ def test_paper_formulas_have_the_papers_counts() -> None:
     assert {formula.n_unary for formula in drawn} == set(range(5))
     for formula in drawn:
         assert 0 <= formula.n_binary <= formula.n_variables + 3
-    # The published generator's labels have mean 27.6 (FINDINGS: 25 in the paper).
+    # The published generator's labels have mean 27.6 (25 in the paper).
     assert 18 < np.mean([formula.expression.length for formula in drawn]) < 32

@@ -31,7 +31,7 @@ _ALL_USED_RATE: Final = 0.7
 """Share of default formulas whose tables hold no column that plays no part."""
 VARIABLE_NAMES: Final = tuple(f"x{index}" for index in range(MAX_VARIABLES))
 
-# Weights of the generator that the paper uses (ANCHORS: Kamienny et al.).
+# Weights of the generator that the paper uses (Kamienny et al., 2022).
 _PAPER_BINARY: Final = (("add", 1.0), ("sub", 1.0), ("mul", 1.0))
 _PAPER_UNARY: Final = (
     ("abs", 1.0), ("inv", 3.0), ("sqrt", 5.0), ("log", 1.0), ("exp", 1.0),
