@@ -1,9 +1,11 @@
+import contextlib
 import math
+import signal
 
 import pytest
 
 from sr4mdl.search import ProgressEvent
-from sr4mdl.search.budget import Budget
+from sr4mdl.search.budget import Budget, noting_interrupts
 from sr4mdl.search.events import Reporter
 from sr4mdl.text import parse
 
@@ -102,3 +104,12 @@ def test_without_a_listener_nothing_is_sent() -> None:
     reporter.enter("search")
     reporter.best(parse("x"), 1.0, 1.0)
     reporter.tick()
+
+
+def test_an_interrupt_that_python_drops_is_still_noted() -> None:
+    budget = Budget(60.0, 100)
+    with noting_interrupts(budget):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert budget.reason() == "interrupted"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -11,7 +11,7 @@ from sr4mdl.expressions import constant, variable
 from sr4mdl.mdlformer.guide import Guide, OnnxGuide, UniformGuide
 from sr4mdl.moves import MAX_COLUMNS
 from sr4mdl.search.actions import ActionTable, allowed_operators
-from sr4mdl.search.budget import Budget, Statistics, StopReason
+from sr4mdl.search.budget import Budget, Statistics, StopReason, noting_interrupts
 from sr4mdl.search.config import SearchConfig
 from sr4mdl.search.events import Listener, Reporter
 from sr4mdl.search.gp import GeneticSearch
@@ -146,11 +146,12 @@ class _Run:
     def run(self) -> SearchResult:
         reason: StopReason
         try:
-            reason = self.search()
+            with noting_interrupts(self.budget):
+                reason = self.search()
         except KeyboardInterrupt:
             reason = "interrupted"
-            if self.judge.best is None:
-                self.judge.consider_mean()
+        if self.judge.best is None:
+            self.judge.consider_mean()
         self.reporter.enter("verdict")
         with self.budget.phase("verdict"):
             choice, front = self.judge.verdict()

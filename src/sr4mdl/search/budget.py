@@ -5,6 +5,8 @@ decide, so a search that ends by nodes or evaluations is the same every time.
 """
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -99,6 +101,8 @@ class Budget:
             reserve = min(FINAL_SHARE * max_time, MAX_FINAL_TIME)
         self.deadline = self.start + self.max_time - reserve
         self.statistics = Statistics()
+        self.interrupted = False
+        """Whether the user asked to stop; see :func:`noting_interrupts`."""
 
     @property
     def elapsed(self) -> float:
@@ -117,6 +121,8 @@ class Budget:
 
     def reason(self) -> StopReason | None:
         """Return why the search has to end, or None."""
+        if self.interrupted:
+            return "interrupted"
         if self.statistics.n_nodes >= self.max_nodes:
             return "max_nodes"
         if (
@@ -148,3 +154,29 @@ class Budget:
         finally:
             seconds = self.statistics.seconds
             seconds[name] = seconds.get(name, 0.0) + self._clock() - began
+
+
+@contextmanager
+def noting_interrupts(budget: Budget) -> Iterator[None]:
+    """Let Ctrl-C end the search even where Python drops the exception.
+
+    A KeyboardInterrupt that is raised inside a weak reference's or a compiler's
+    callback is printed and forgotten. So it is noted in the budget as well, which
+    every loop asks. Only the main thread's default handling is replaced.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+
+    def note(_number: int, _frame: object) -> None:
+        budget.interrupted = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
