@@ -290,6 +290,8 @@ def test_interrupt_keeps_the_best_so_far(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Background jobs of a shell ignore Ctrl-C, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stderr is not None
     first = process.stderr.readline()  # the search is under way

@@ -108,8 +108,13 @@ def test_without_a_listener_nothing_is_sent() -> None:
 
 def test_an_interrupt_that_python_drops_is_still_noted() -> None:
     budget = Budget(60.0, 100)
-    with noting_interrupts(budget):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        assert budget.reason() == "interrupted"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # A background job of a shell starts with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with noting_interrupts(budget):
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            assert budget.reason() == "interrupted"
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
