@@ -69,6 +69,12 @@ def configure(parser: ArgumentParser) -> None:
         help="operators that the formula may contain (default: all)",
     )
     parser.add_argument(
+        "--nesting",
+        metavar="A:B=N,...",
+        type=_nesting,
+        help="operator B at most N deep below A, such as sin:sin=0,exp:exp=0",
+    )
+    parser.add_argument(
         "--max-length", metavar="N", type=_whole, help="most symbols of the formula"
     )
     parser.add_argument(
@@ -156,6 +162,7 @@ def _fit(arguments: Namespace, dataset: "Dataset") -> "SymbolicRegressor":
         max_time=arguments.time,
         mode=arguments.mode,
         operators=arguments.operators,
+        nesting=arguments.nesting,
         max_length=arguments.max_length,
         noise=arguments.noise,
         validation=arguments.validation,
@@ -169,7 +176,12 @@ def _check_settings(arguments: Namespace) -> None:
     """Refuse what the search would refuse, before any work is done."""
     from sr4mdl.operators import get_operator
 
-    for name in arguments.operators or ():
+    nested = (
+        name
+        for outer, inside in (arguments.nesting or {}).items()
+        for name in (outer, *inside)
+    )
+    for name in (*(arguments.operators or ()), *nested):
         try:
             get_operator(name)
         except ValueError as error:
@@ -390,6 +402,19 @@ def _names(text: str) -> list[str]:
     if not all(names):
         raise ArgumentTypeError(f"must be names with commas between, got {text!r}")
     return names
+
+
+def _nesting(text: str) -> dict[str, dict[str, int]]:
+    nesting: dict[str, dict[str, int]] = {}
+    for entry in _names(text):
+        outer, colon, rest = entry.partition(":")
+        inner, equals, most = rest.partition("=")
+        if not (colon and equals and outer and inner and most.isdecimal()):
+            raise ArgumentTypeError(
+                f"must be entries like sin:sin=0 with commas between, got {text!r}"
+            )
+        nesting.setdefault(outer.strip(), {})[inner.strip()] = int(most)
+    return nesting
 
 
 def _number(text: str) -> float:

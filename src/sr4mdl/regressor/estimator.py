@@ -21,6 +21,7 @@ from sr4mdl.evaluate import evaluate_one
 from sr4mdl.mdlformer.guide import Guide
 from sr4mdl.regressor.checking import (
     canonical_order,
+    check_constants,
     check_length,
     check_real,
     list_callbacks,
@@ -52,6 +53,8 @@ _OWN_SETTINGS = (
     "early_stop",
     "mode",
     "operators",
+    "nesting",
+    "max_length",
     "random_state",
 )
 """Settings of the search that the constructor has under the same name."""
@@ -89,9 +92,13 @@ class SymbolicRegressor(
     operators : sequence of str or None, default=None
         Names of the operators a formula may contain, such as ``("add", "mul",
         "sin")``; None for all of them.
+    nesting : mapping or None, default=None
+        How deep operators may nest: ``{"sin": {"sin": 0, "exp": 1}}`` allows no sin
+        anywhere below a sin, and one level of exp. Operators that it does not name
+        nest as they like. Names are those of the printed formula.
     max_length : int or None, default=None
-        Most symbols of a formula in the answer; None for any number. Longer ones may
-        be tried on the way.
+        Most symbols of a formula; None for any number. The search does not build, fit
+        or return longer ones.
     constants : sequence of float, default=()
         Numbers known to matter, such as 9.81; constants are rounded to them where
         that shortens the code.
@@ -164,6 +171,7 @@ class SymbolicRegressor(
         mode: str = "policy",
         guide: Guide | str | Path | None = None,
         operators: Sequence[str] | None = None,
+        nesting: Mapping[str, Mapping[str, int]] | None = None,
         max_length: int | None = None,
         constants: Sequence[float] = (),
         noise: float | None = None,
@@ -182,6 +190,7 @@ class SymbolicRegressor(
         self.mode = mode
         self.guide = guide
         self.operators = operators
+        self.nesting = nesting
         self.max_length = max_length
         self.constants = constants
         self.noise = noise
@@ -297,8 +306,7 @@ class SymbolicRegressor(
                     earlier=[
                         one.expression for one in earlier if one.target == table.target
                     ],
-                    operators=config.operators,
-                    max_length=self.max_length,
+                    limits=config.limits,
                     noise=self.noise,
                     held_out=held_out,
                 )
@@ -465,15 +473,16 @@ class SymbolicRegressor(
             options[name] = getattr(self, name)
         options["random_state"] = seed
         options["physical_constants"] = tuple_of(self.constants, "constants")
+        check_constants(options["physical_constants"])
         if self.operators is not None:
             options["operators"] = tuple_of(self.operators, "operators")
-        for name in ("max_nodes", "max_evaluations"):
+        check_length("max_length", self.max_length)
+        for name in ("max_nodes", "max_evaluations", "max_length"):
             if isinstance(options[name], numbers.Integral):
                 options[name] = int(options[name])
         return SearchConfig.from_dict(options)
 
     def _check_choice_parameters(self) -> None:
-        check_length("max_length", self.max_length)
         check_real("noise", self.noise, math.inf)
         check_real("validation", self.validation, 1.0)
 

@@ -17,8 +17,8 @@ from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import Expression, apply, constant, variable
 from sr4mdl.regressor.equations import Equation, measure
 from sr4mdl.search import SearchResult
-from sr4mdl.search.actions import allowed_operators
 from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
+from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
 
 _STEP: Final = 6e-6
@@ -104,8 +104,7 @@ def make_outcome(
     table: Table,
     *,
     earlier: Sequence[Expression],
-    operators: Sequence[str] | None,
-    max_length: int | None,
+    limits: Limits,
     noise: float | None,
     held_out: Table | None,
 ) -> Outcome:
@@ -119,9 +118,9 @@ def make_outcome(
         The rows of the fit.
     earlier : sequence of Expression
         Formulas of an earlier fit, which compete.
-    operators : sequence of str or None
-        Operators allowed; None for all.
-    max_length, noise, held_out
+    limits : Limits
+        What a formula may look like.
+    noise, held_out
         As in :func:`choose`.
     """
     solutions = [result.best, *result.front]
@@ -139,12 +138,12 @@ def make_outcome(
         for one in solutions
     ]
     for expression in earlier:
-        if expression.variables <= set(table.names) and _permits(expression, operators):
+        if expression.variables <= set(table.names):
             found = measure(expression, table.X, table.y, table.names, table.target)
             if found is not None:
                 candidates.append(found)
     equations, best, runner_up = choose(
-        candidates, table, max_length=max_length, noise=noise, held_out=held_out
+        candidates, table, limits=limits, noise=noise, held_out=held_out
     )
     low, high = table.X.min(axis=0), table.X.max(axis=0)
     return Outcome(
@@ -168,19 +167,11 @@ def make_outcome(
     )
 
 
-def _permits(expression: Expression, operators: Sequence[str] | None) -> bool:
-    allowed = allowed_operators(operators)
-    return allowed is None or all(
-        node.operator is None or node.operator.name in allowed
-        for node in expression.subexpressions()
-    )
-
-
 def choose(
     candidates: Sequence[Equation],
     table: Table,
     *,
-    max_length: int | None,
+    limits: Limits,
     noise: float | None,
     held_out: Table | None,
 ) -> tuple[tuple[Equation, ...], int, int | None]:
@@ -192,8 +183,8 @@ def choose(
         Measured on the table; repeated formulas count once.
     table : Table
         The rows of the fit.
-    max_length : int or None
-        Most symbols of a formula; None for any number.
+    limits : Limits
+        What a formula may look like; others are out.
     noise : float or None
         Standard deviation of the noise in the target, if it is known.
     held_out : Table or None
@@ -201,7 +192,7 @@ def choose(
     """
     kept: dict[Expression, Equation] = {}
     for candidate in candidates:
-        if max_length is not None and candidate.length > max_length:
+        if not limits.permits(candidate.expression):
             continue
         judged = _judge(candidate, table, noise, held_out)
         if judged is not None:

@@ -10,7 +10,7 @@ from sr4mdl.data import Dataset
 from sr4mdl.expressions import constant, variable
 from sr4mdl.mdlformer.guide import Guide, OnnxGuide, UniformGuide
 from sr4mdl.moves import MAX_COLUMNS
-from sr4mdl.search.actions import ActionTable, allowed_operators
+from sr4mdl.search.actions import ActionTable
 from sr4mdl.search.budget import Budget, Statistics, StopReason, noting_interrupts
 from sr4mdl.search.config import SearchConfig
 from sr4mdl.search.events import Listener, Reporter
@@ -125,7 +125,7 @@ class _Run:
             self.data,
             self.budget,
             self.reporter,
-            operators=allowed_operators(config.operators),
+            limits=config.limits,
             physical_constants=config.physical_constants,
         )
         self.readout = Readout(self.data, self.judge, self.budget, config.families)
@@ -291,6 +291,7 @@ class _Run:
             paper=paper,
             max_length=config.max_column_length,
             max_outer_steps=config.max_outer_steps,
+            limits=config.limits,
         )
         caller = None
         if self.guide is not None:

@@ -26,6 +26,7 @@ from sr4mdl.selection.bits import (
     root_mean_square,
     supported_constant_bits,
 )
+from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import Choice, ParetoArchive
 from sr4mdl.selection.snapping import snap_constants
 from sr4mdl.selection.tidying import present
@@ -91,13 +92,13 @@ class Judge:
         budget: Budget,
         reporter: Reporter,
         *,
-        operators: frozenset[str] | None = None,
+        limits: Limits | None = None,
         physical_constants: Sequence[float] = (),
     ) -> None:
         self.data = data
         self.budget = budget
         self.reporter = reporter
-        self.operators = operators
+        self.limits = Limits() if limits is None else limits
         self.physical_constants = physical_constants
         self.archive: ParetoArchive[Solution] = ParetoArchive()
         self.best: Solution | None = None
@@ -146,8 +147,11 @@ class Judge:
         self._judged.add(expression)
         statistics = self.budget.statistics
         if not self.permits(expression):
-            statistics.reject("formula: operator")
-            return None
+            fault = self.limits.fault(expression)
+            expression = simplify(expression)
+            if not self.permits(expression):
+                statistics.reject(f"formula: {fault}")
+                return None
         statistics.n_judged += 1
         found = self.measure(expression, self.data.judge)
         if found is None:
@@ -196,13 +200,8 @@ class Judge:
         self.consider(constant(_mean(self.data.judge.y)))
 
     def permits(self, expression: Expression) -> bool:
-        """Return whether a formula contains allowed operators only."""
-        if self.operators is None:
-            return True
-        return all(
-            node.operator is None or node.operator.name in self.operators
-            for node in expression.subexpressions()
-        )
+        """Return whether a formula is one that the user allows."""
+        return self.limits.permits(expression)
 
     def refit(self, solution: Solution, rows: Rows) -> Solution:
         """Return the formula with constants fitted again, if that is shorter.
