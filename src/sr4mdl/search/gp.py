@@ -236,7 +236,7 @@ class GeneticSearch:
 
     def run(self) -> StopReason:
         """Breed until the stopper says so; return why."""
-        self.renew([])
+        self.renew(self.population)
         best, stale, generation = 0.0, 0, 0
         while True:
             reason = self.stopper.reason()

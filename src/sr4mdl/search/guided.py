@@ -92,6 +92,17 @@ class GuidedSearch:
         self.tree.root.gain = self.best_gain = gain
         self.tree.root.tier = tier
 
+    def take_up(self) -> None:
+        """Queue the nodes of a tree that an earlier run has grown."""
+        for node in self.tree.nodes.values():
+            self.best_gain = max(self.best_gain, node.gain)
+            if node is self.tree.root or math.isnan(node.missing):
+                continue
+            if node.tier == 0:
+                heapq.heappush(self._to_close, (node.missing, node.serial, node))
+            elif node.tier == 1:
+                heapq.heappush(self._closed, (-node.worth, node.serial, node))
+
     def run(self) -> StopReason:
         """Search until the stopper says so; return why."""
         rounds = 0

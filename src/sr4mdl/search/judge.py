@@ -106,6 +106,10 @@ class Judge:
         """Readouts made when the best formula last changed."""
         self.settled = False
         """Whether the best formula is exact and its constants are plain."""
+        self.remembered: list[Expression] = []
+        """Formulas of an earlier run, which the verdict measures in any case."""
+        self.finalists: list[Expression] = []
+        """Formulas of the last verdict, shortest code first, as they were measured."""
         self._judged: set[Expression] = set()
 
     def measure(self, expression: Expression, rows: Rows) -> Solution | None:
@@ -237,19 +241,18 @@ class Judge:
         final: ParetoArchive[Solution] = ParetoArchive()
         ranking = self.archive.ranking()[:N_FINALISTS]
         polished = {solution.expression for solution in ranking[:N_POLISHED]}
-        seen: set[Expression] = set()
-        for solution in [*ranking, *self.archive.front()]:
-            if solution.expression in seen:
-                continue
-            seen.add(solution.expression)
-            polish = solution.expression in polished
-            measured = self._finalist(solution.expression, final_rows, polish)
+        compared = [one.expression for one in (*ranking, *self.archive.front())]
+        compared += [one for one in self.remembered if self.permits(one)]
+        for expression in dict.fromkeys(compared):
+            polish = expression in polished
+            measured = self._finalist(expression, final_rows, polish)
             if measured is not None:
                 final.add(measured)
         if final.best is None:
             mean = self.measure(constant(_mean(final_rows.y)), final_rows)
             assert mean is not None
             final.add(mean)
+        self.finalists = [one.expression for one in final.ranking()]
         choice = final.choose()
         runner_up = choice.runner_up
         return (
