@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sys
+import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sr4mdl.regressor import SymbolicRegressor
 
 STANDARD_INPUT: Final = "-"
+CHECKPOINT: Final = "checkpoint.json"
+"""Holds the best so far while a search runs; gone when it has come to its end."""
 FORMATS: Final = ("csv", "tsv", "jsonl", "parquet")
 _ENDINGS: Final = {
     ".jsonl": "jsonl",
@@ -35,7 +38,9 @@ def configure(parser: ArgumentParser) -> None:
     """Set up ``sr4mdl fit DATA --target COLUMN``."""
     add_source_arguments(parser)
     parser.add_argument(
-        "--target", metavar="COLUMN", required=True, help="the column to explain"
+        "--target",
+        metavar="COLUMN",
+        help="the column to explain (with --resume: that of before)",
     )
     parser.add_argument(
         "--features",
@@ -59,7 +64,6 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mode",
         choices=["policy", "mdl", "error", "uniform", "gp"],
-        default="policy",
         help="how to search (default: policy, led by the network)",
     )
     parser.add_argument(
@@ -90,13 +94,21 @@ def configure(parser: ArgumentParser) -> None:
         help="share of rows held out to choose the formula by",
     )
     parser.add_argument(
-        "--seed", metavar="N", type=_seed, default=0, help="random seed (default: 0)"
+        "--seed", metavar="N", type=_seed, help="random seed (default: 0)"
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
-        help="folder for result.json, equations.csv and report.html",
+        help="folder for result.json, equations.csv and report.html; while the search "
+        "runs, checkpoint.json there holds the best so far",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="DIR",
+        type=Path,
+        help="go on from what an earlier fit wrote into DIR, also one that was "
+        "killed; settings not given are those of before (--out is DIR by default)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print the answer as one line of JSON"
@@ -121,6 +133,11 @@ def add_source_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Read the table, search, write and print; return the exit code."""
+    earlier = None
+    if arguments.resume is not None:
+        earlier = _load_earlier(arguments)
+    elif arguments.target is None:
+        raise UsageError("the following arguments are required: --target")
     if arguments.out is not None:
         check_folder(arguments.out)
     _check_settings(arguments)
@@ -139,12 +156,15 @@ def run(arguments: Namespace) -> int:
             f"note: more columns ({dataset.n_columns}) than rows ({dataset.n_rows}); "
             "a formula may fit by chance"
         )
-    model = _fit(arguments, dataset)
+    model = _fit(arguments, dataset, earlier)
     (outcome,) = model.outcomes_
     written: list[Path] = []
     if arguments.out is not None:
         assert dataset.y is not None
         written = write_results(model, arguments.out, dataset)
+        for name in (CHECKPOINT, f".{CHECKPOINT}.*"):  # also what a kill left over
+            for path in arguments.out.glob(name):
+                path.unlink()
     if arguments.json:
         _print(json.dumps(_summary(model, written), allow_nan=False))
     else:
@@ -155,21 +175,63 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _fit(arguments: Namespace, dataset: "Dataset") -> "SymbolicRegressor":
+def _fit(
+    arguments: Namespace, dataset: "Dataset", earlier: "SymbolicRegressor | None"
+) -> "SymbolicRegressor":
     from sr4mdl.regressor import SymbolicRegressor
 
-    model = SymbolicRegressor(
+    given = {
+        "mode": arguments.mode,
+        "operators": arguments.operators,
+        "nesting": arguments.nesting,
+        "max_length": arguments.max_length,
+        "noise": arguments.noise,
+        "validation": arguments.validation,
+        "random_state": arguments.seed,
+    }
+    model = SymbolicRegressor(random_state=0) if earlier is None else earlier
+    model.set_params(
         max_time=arguments.time,
-        mode=arguments.mode,
-        operators=arguments.operators,
-        nesting=arguments.nesting,
-        max_length=arguments.max_length,
-        noise=arguments.noise,
-        validation=arguments.validation,
-        random_state=arguments.seed,
         verbose=not arguments.quiet,
+        warm_start=earlier is not None,
+        **{name: value for name, value in given.items() if value is not None},
     )
-    return model.fit_dataset(dataset)
+    checkpoint = None if arguments.out is None else arguments.out / CHECKPOINT
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", "no checkpoint", RuntimeWarning)
+        model.fit_dataset(dataset, checkpoint=checkpoint)
+    for warning in caught:
+        _say(f"warning: {warning.message}")
+    model.set_params(warm_start=False)
+    return model
+
+
+def _load_earlier(arguments: Namespace) -> "SymbolicRegressor":
+    """Return what an earlier fit left, and fill in the arguments it settles."""
+    from sr4mdl.regressor import SymbolicRegressor
+
+    folder: Path = arguments.resume
+    # A checkpoint is there only if the last fit did not come to its end.
+    paths = [folder / CHECKPOINT, folder / "result.json"]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise UsageError(f"--resume {folder}: no {CHECKPOINT} and no result.json there")
+    model = SymbolicRegressor.load(path)
+    if len(model.outcomes_) != 1:
+        raise UsageError(f"--resume {folder}: the result has more than one target")
+    target = model.outcomes_[0].target
+    if arguments.target is None:
+        arguments.target = target
+    elif arguments.target != target:
+        raise UsageError(
+            f"--resume {folder}: that search was for {target!r}, not for "
+            f"{arguments.target!r}"
+        )
+    if arguments.features is None:
+        arguments.features = [str(name) for name in model.feature_names_in_]
+    if arguments.out is None:
+        arguments.out = folder
+    return model
 
 
 def _check_settings(arguments: Namespace) -> None:

@@ -31,12 +31,18 @@ from sr4mdl.regressor.checking import (
     target_names,
     tuple_of,
 )
-from sr4mdl.regressor.equations import Equation, EquationTable
+from sr4mdl.regressor.equations import EquationTable
 from sr4mdl.regressor.explanation import explain
 from sr4mdl.regressor.exporting import Exports
-from sr4mdl.regressor.outcomes import Outcome, Table, make_outcome
+from sr4mdl.regressor.outcomes import (
+    Outcome,
+    Table,
+    make_outcome,
+    make_partial_outcome,
+)
 from sr4mdl.regressor.running import run_searches
 from sr4mdl.regressor.saving import (
+    CheckpointFile,
     from_result,
     read_result,
     to_result,
@@ -112,8 +118,10 @@ class SymbolicRegressor(
     search_options : mapping or None, default=None
         Further fields of ``sr4mdl.search.SearchConfig`` for experts.
     warm_start : bool, default=False
-        Whether the equations of the fit before compete with what the new search
-        finds. They are measured on the new data, their constants stay.
+        Whether to go on from the fit before, also one that was loaded: its formulas
+        compete, measured on the new data. On the same data under the same settings
+        the search tree grows on where it stood; ``random_state=None`` then means the
+        seed of before.
     n_jobs : int or None, default=None
         Processes that search several targets at the same time; for one target,
         threads of the network. None means 1, -1 all cores.
@@ -239,7 +247,12 @@ class SymbolicRegressor(
         targets = name_targets(names_of_y, y, self._names())
         return self._fit(X, y, targets, sample_weight, earlier)
 
-    def fit_dataset(self, dataset: Dataset, sample_weight: Any = None) -> Self:
+    def fit_dataset(
+        self,
+        dataset: Dataset,
+        sample_weight: Any = None,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
         """Search for a formula of a dataset's target; as :meth:`fit`.
 
         Parameters
@@ -248,6 +261,10 @@ class SymbolicRegressor(
             The table; it must have a target.
         sample_weight : array-like of shape (n_rows,), optional
             How much each row counts: 0 or more.
+        checkpoint : str or Path, optional
+            File for the best so far, written every few seconds, in full or not at
+            all; :meth:`load` reads it, and a fit with ``warm_start`` goes on from
+            there. A file that cannot be written is a warning.
         """
         if dataset.y is None or dataset.target is None:
             raise ValueError("dataset must have a target to search for, got y=None")
@@ -256,7 +273,14 @@ class SymbolicRegressor(
         earlier = self._earlier()
         self.n_features_in_ = dataset.n_columns
         self.feature_names_in_ = np.array(dataset.names, dtype=object)
-        return self._fit(dataset.X, dataset.y, [dataset.target], sample_weight, earlier)
+        return self._fit(
+            dataset.X,
+            dataset.y,
+            [dataset.target],
+            sample_weight,
+            earlier,
+            None if checkpoint is None else Path(checkpoint),
+        )
 
     def _fit(
         self,
@@ -264,10 +288,15 @@ class SymbolicRegressor(
         y: FloatArray,
         targets: list[str],
         sample_weight: Any,
-        earlier: list[Equation],
+        earlier: list[Outcome],
+        checkpoint: Path | None = None,
     ) -> Self:
         """Search on checked numbers; the names of the features are set."""
-        seed = make_seed(self.random_state)
+        memories = {one.target: one.memory for one in earlier if one.memory is not None}
+        if self.random_state is None and memories:
+            seed = next(iter(memories.values())).seed
+        else:
+            seed = make_seed(self.random_state)
         config = self._config(seed)
         self._check_choice_parameters()
         callbacks = list_callbacks(self.callbacks)
@@ -286,6 +315,27 @@ class SymbolicRegressor(
             Table(X[train], columns[train, place], names, target)
             for place, target in enumerate(targets)
         ]
+        held_out: list[Table | None] = [
+            replace(table, X=X[held], y=columns[held, place]) if len(held) else None
+            for place, table in enumerate(tables)
+        ]
+        store = None
+        if checkpoint is not None:
+            store = CheckpointFile(
+                checkpoint,
+                lambda memory: self._result(
+                    [
+                        make_partial_outcome(
+                            memory,
+                            tables[0],
+                            limits=config.limits,
+                            noise=self.noise,
+                            held_out=held_out[0],
+                        )
+                    ],
+                    several,
+                ),
+            )
         results = run_searches(
             tables,
             config,
@@ -293,24 +343,25 @@ class SymbolicRegressor(
             n_jobs=self.n_jobs,
             callbacks=callbacks,
             verbose=self.verbose,
+            memories=memories,
+            store=store,
         )
-        outcomes = []
-        for place, (table, result) in enumerate(zip(tables, results, strict=True)):
-            held_out = None
-            if len(held):
-                held_out = replace(table, X=X[held], y=columns[held, place])
-            outcomes.append(
-                make_outcome(
-                    result,
-                    table,
-                    earlier=[
-                        one.expression for one in earlier if one.target == table.target
-                    ],
-                    limits=config.limits,
-                    noise=self.noise,
-                    held_out=held_out,
-                )
+        outcomes = [
+            make_outcome(
+                result,
+                table,
+                earlier=[
+                    equation.expression
+                    for outcome in earlier
+                    if outcome.target == table.target
+                    for equation in outcome.equations
+                ],
+                limits=config.limits,
+                noise=self.noise,
+                held_out=held,
             )
+            for table, result, held in zip(tables, results, held_out, strict=True)
+        ]
         self._set_fitted(outcomes, several)
         return self
 
@@ -410,6 +461,9 @@ class SymbolicRegressor(
     def to_result(self) -> dict[str, Any]:
         """Return what :meth:`save` writes, as a dict."""
         check_is_fitted(self)
+        return self._result(self.outcomes_, self._several_targets)
+
+    def _result(self, outcomes: list[Outcome], several: bool) -> dict[str, Any]:
         parameters = {
             name: plain_value(value)
             for name, value in self.get_params(deep=False).items()
@@ -419,10 +473,10 @@ class SymbolicRegressor(
         if self.max_time is None:
             parameters["max_time"] = None
         return to_result(
-            self.outcomes_,
+            outcomes,
             list(self._names()),
             hasattr(self, "feature_names_in_"),
-            self._several_targets,
+            several,
             parameters,
         )
 
@@ -501,11 +555,11 @@ class SymbolicRegressor(
         order = rng.permutation(n_rows)
         return np.sort(order[n_held:]), np.sort(order[:n_held])
 
-    def _earlier(self) -> list[Equation]:
-        """Return the equations of the fit before, if they are to compete."""
+    def _earlier(self) -> list[Outcome]:
+        """Return the outcomes of the fit before, if the search is to go on."""
         if not self.warm_start or not hasattr(self, "outcomes_"):
             return []
-        return [one for outcome in self.outcomes_ for one in outcome.equations]
+        return list(self.outcomes_)
 
     def _set_fitted(self, outcomes: list[Outcome], several: bool) -> None:
         self._several_targets = several

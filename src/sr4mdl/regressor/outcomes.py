@@ -16,7 +16,7 @@ from sr4mdl._typing import FloatArray
 from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import Expression, apply, constant, variable
 from sr4mdl.regressor.equations import Equation, measure
-from sr4mdl.search import SearchResult
+from sr4mdl.search import SearchMemory, SearchResult
 from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
 from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
@@ -25,6 +25,10 @@ _STEP: Final = 6e-6
 """Relative step of central differences, about the cube root of the round-off."""
 _SAME: Final = 1e-12
 """Values that differ by less than this share of the target are the same."""
+UNFINISHED: Final = "unfinished"
+"""Stop reason of a search that still runs, or was killed."""
+_MAX_PARTIAL: Final = 12
+"""Formulas measured for a checkpoint."""
 _MAX_ROWS: Final = 10_000
 """Rows on which the standard errors are computed."""
 
@@ -85,6 +89,8 @@ class Outcome:
     """What the search did, as plain values."""
     notes: tuple[str, ...]
     """What was noticed about the data."""
+    memory: SearchMemory | None = None
+    """What a later search needs to go on; None for results of older versions."""
 
     @property
     def chosen(self) -> Equation:
@@ -142,6 +148,71 @@ def make_outcome(
             found = measure(expression, table.X, table.y, table.names, table.target)
             if found is not None:
                 candidates.append(found)
+    return _outcome(
+        candidates,
+        table,
+        limits=limits,
+        noise=noise,
+        held_out=held_out,
+        memory=result.memory,
+        # Lists and plain numbers, as they come back from a file.
+        statistics=json.loads(json.dumps(asdict(result.statistics))),
+        stop_reason=result.stop_reason,
+        seconds=result.seconds,
+        notes=result.notes,
+    )
+
+
+def make_partial_outcome(
+    memory: SearchMemory,
+    table: Table,
+    *,
+    limits: Limits,
+    noise: float | None,
+    held_out: Table | None,
+) -> Outcome:
+    """Return the outcome of a search that still runs, from what it knows.
+
+    Parameters
+    ----------
+    memory : SearchMemory
+        What it knows.
+    table : Table
+        The rows of the fit.
+    limits, noise, held_out
+        As in :func:`make_outcome`.
+    """
+    measured = [
+        measure(expression, table.X, table.y, table.names, table.target)
+        for expression in memory.expressions(table.names)[:_MAX_PARTIAL]
+    ]
+    return _outcome(
+        [one for one in measured if one is not None],
+        table,
+        limits=limits,
+        noise=noise,
+        held_out=held_out,
+        memory=memory,
+        statistics=dict(memory.statistics),
+        stop_reason=UNFINISHED,
+        seconds=memory.seconds,
+        notes=(),
+    )
+
+
+def _outcome(
+    candidates: Sequence[Equation],
+    table: Table,
+    *,
+    limits: Limits,
+    noise: float | None,
+    held_out: Table | None,
+    memory: SearchMemory,
+    statistics: dict[str, Any],
+    stop_reason: str,
+    seconds: float,
+    notes: tuple[str, ...],
+) -> Outcome:
     equations, best, runner_up = choose(
         candidates, table, limits=limits, noise=noise, held_out=held_out
     )
@@ -159,11 +230,11 @@ def make_outcome(
         target_range=(float(table.y.min()), float(table.y.max())),
         n_rows=len(table.y),
         n_validation=0 if held_out is None else len(held_out.y),
-        stop_reason=result.stop_reason,
-        seconds=result.seconds,
-        # Lists and plain numbers, as they come back from a file.
-        statistics=json.loads(json.dumps(asdict(result.statistics))),
-        notes=result.notes,
+        stop_reason=stop_reason,
+        seconds=seconds,
+        statistics=statistics,
+        notes=notes,
+        memory=memory,
     )
 
 
