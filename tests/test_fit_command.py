@@ -150,6 +150,22 @@ def test_standard_input(
     assert (code, printed.splitlines()[0]) == (0, "y = 3*x")
 
 
+def test_parquet_from_a_pipe(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    x = np.arange(1.0, 15.0)
+    parquet.write_table(pyarrow.table({"x": x, "y": 3 * x}), tmp_path / "d.parquet")
+    command = [sys.executable, "-m", "sr4mdl", "fit", "-", "--format", "parquet"]
+    result = subprocess.run(
+        [*command, "--target", "y", "--quiet", *QUICK],
+        input=(tmp_path / "d.parquet").read_bytes(),
+        capture_output=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(b"y = 3*x\n")
+
+
 def test_more_columns_than_rows_is_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,7 +248,7 @@ def test_bad_json_lines(
         (["DATA", "--target", "y", "--max-length", "x"], "whole number of 1 or more"),
         (["DATA", "--target", "y", "--validation", "1"], "below 1"),
         (["DATA", "--target", "y", "--mode", "magic"], "invalid choice: 'magic'"),
-        (["DATA", "--target", "y", "--format", "parquet"], "Parquet is read from"),
+        (["DATA", "--target", "y", "--format", "parquet"], "not a Parquet file"),
         (["DATA", "--target", "y", "--out", "DATA"], "is not a folder"),
         (["DATA", "--target", "y", "--out", "DATA/deep"], "is not a folder"),
         (["FOLDER", "--target", "y"], "error:"),

@@ -115,7 +115,9 @@ def _build_parser(argv: Sequence[str]) -> ArgumentParser:
 
 def add_data_arguments(parser: ArgumentParser) -> None:
     """Add the arguments that say which table to read and what it is to explain."""
-    parser.add_argument("data", metavar="DATA", help="CSV, TSV (also .gz) or Parquet")
+    parser.add_argument(
+        "data", metavar="DATA", help="CSV, TSV, JSON lines (also .gz) or Parquet"
+    )
     parser.add_argument("--target", metavar="COLUMN", help="the column to explain")
     parser.add_argument(
         "--missing",

@@ -1,37 +1,25 @@
 """``sr4mdl fit DATA --target COLUMN``: a table in, a formula and a report out."""
 
-import io
 import json
 import math
 import os
 import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sr4mdl.cli import EXIT_INTERRUPTED, UsageError
-from sr4mdl.errors import DataError
 
 if TYPE_CHECKING:
-    from sr4mdl.data import Dataset, Missing
+    from sr4mdl.data import Dataset, FileFormat, Missing
     from sr4mdl.regressor import SymbolicRegressor
 
 STANDARD_INPUT: Final = "-"
 CHECKPOINT: Final = "checkpoint.json"
 """Holds the best so far while a search runs; gone when it has come to its end."""
 FORMATS: Final = ("csv", "tsv", "jsonl", "parquet")
-_ENDINGS: Final = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-}
-_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -122,7 +110,7 @@ def add_source_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="CSV or TSV (also .gz), JSON lines or Parquet; - for standard input",
+        help="CSV, TSV or JSON lines (also .gz) or Parquet; - for standard input",
     )
     parser.add_argument(
         "--format",
@@ -347,7 +335,7 @@ def read_table(
     features: Sequence[str] | None,
     *,
     missing: "Missing" = "refuse",
-    file_format: str | None = None,
+    file_format: "FileFormat | None" = None,
 ) -> "Dataset":
     """Return the dataset of a file or of standard input.
 
@@ -366,97 +354,18 @@ def read_table(
     """
     from sr4mdl.data import Dataset
 
-    path = Path(source)
-    by_name = _ENDINGS.get(path.suffix.lower())
-    if source != STANDARD_INPUT and file_format in (None, by_name):
-        if by_name != "jsonl":
-            return Dataset.from_file(path, target, features, missing=missing)
-        file_format = "jsonl"
-    if file_format == "parquet":
-        raise UsageError(
-            "Parquet is read from files that end in .parquet or .pq only, "
-            f"got {source!r}"
-        )
     if source == STANDARD_INPUT:
-        stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
-        return _read_text(
-            stdin, "standard input", file_format or "csv", target, features, missing
+        return Dataset.from_stream(
+            sys.stdin.buffer,
+            target,
+            features,
+            missing=missing,
+            file_format=file_format or "csv",
+            label="standard input",
         )
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        return _read_text(
-            handle, source, file_format or "csv", target, features, missing
-        )
-
-
-def _read_text(
-    handle: io.TextIOBase,
-    label: str,
-    file_format: str,
-    target: str | None,
-    features: Sequence[str] | None,
-    missing: "Missing",
-) -> "Dataset":
-    """Return the dataset of an open text; the label stands in messages."""
-    from sr4mdl._tables import _read_rows  # files by name go through ``Dataset``
-    from sr4mdl.data import Dataset
-
-    try:
-        if file_format == "jsonl":
-            columns = _json_columns(handle, label)
-            return _dataset_of_columns(columns, label, target, features, missing)
-        delimiter = _DELIMITERS[file_format]
-        matrix, names = _read_rows(handle, delimiter, Path(label), target, features)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{label}: not UTF-8 text ({error})") from error
-    values = None
-    if target is not None:
-        values, matrix = matrix[:, -1], matrix[:, :-1]
-    return Dataset.from_arrays(matrix, values, names, target=target, missing=missing)
-
-
-def _json_columns(lines: Iterable[str], label: str) -> dict[str, list[Any]]:
-    """Return the columns of JSON lines; a key that a line lacks is missing there."""
-    records: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{label}, line {number}: not JSON ({error})") from error
-        if not isinstance(record, dict):
-            raise DataError(
-                f"{label}, line {number}: must be a JSON object, got {line.strip()!r}"
-            )
-        records.append(record)
-    if not records:
-        raise DataError(f"{label}: no rows")
-    names = dict.fromkeys(name for record in records for name in record)
-    return {name: [record.get(name) for record in records] for name in names}
-
-
-def _dataset_of_columns(
-    columns: dict[str, list[Any]],
-    label: str,
-    target: str | None,
-    features: Sequence[str] | None,
-    missing: "Missing",
-) -> "Dataset":
-    import numpy as np
-
-    from sr4mdl._tables import as_numbers, choose
-    from sr4mdl.data import Dataset
-
-    names = choose(list(columns), target, features, label)
-
-    def numbers(name: str) -> Any:
-        values = np.empty(len(columns[name]), dtype=object)
-        values[:] = columns[name]
-        return as_numbers(values, f"{label}: column {name!r}")
-
-    X = np.stack([numbers(name) for name in names], axis=1)
-    y = None if target is None else numbers(target)
-    return Dataset.from_arrays(X, y, names, target=target, missing=missing)
+    return Dataset.from_file(
+        source, target, features, missing=missing, file_format=file_format
+    )
 
 
 def _names(text: str) -> list[str]:
