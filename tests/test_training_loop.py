@@ -295,7 +295,7 @@ def test_lasting_bad_gradients_end_the_run():
 def test_parts_by_columns_train_the_same_network():
     one = make_trainer(make_config(64 * 3))
     other = make_trainer(
-        make_config(64 * 3, column_parts=4, column_widths=(3, 4, 6, 10))
+        make_config(64 * 3, column_shares=(0.25,) * 4, column_widths=(3, 4, 6, 10))
     )
     one.run()
     other.run()
@@ -324,7 +324,7 @@ def test_progress_is_shown():
     [
         ({"clip_norm": 0.0}, "clip_norm must be positive"),
         ({"average_decay": 1.0}, "average_decay"),
-        ({"column_parts": 0}, "column_parts"),
+        ({"column_shares": (0.5, 0.4)}, "column_shares"),
         ({"compile": "all"}, "compile must be"),
         ({"precision": "fp8"}, "precision must be"),
     ],

@@ -6,6 +6,7 @@ torchrun it takes its place among the processes from the environment.
 
 import argparse
 import json
+import math
 import os
 import sys
 from dataclasses import fields, replace
@@ -73,9 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--batch-size", type=_count, help="per process")
     data.add_argument("--rows", type=int, help="rows a state (default: the preset's)")
     data.add_argument("--workers", type=int, help="processes that make formulas")
-    data.add_argument("--column-parts", type=int,
-                      help="parts of a batch by number of columns")  # fmt: skip
-    data.add_argument("--column-widths", type=_widths, default=(4, 6, 8, 10),
+    data.add_argument("--column-parts", type=_shares,
+                      help="parts of a batch by columns, or their shares")  # fmt: skip
+    data.add_argument("--column-widths", type=_widths, default=(3, 6, 10),
                       help="columns that parts are cut to")  # fmt: skip
     _add_learning_arguments(parser.add_argument_group("learning"))
     report = parser.add_argument_group("records and checkpoints")
@@ -226,8 +227,9 @@ def make_train_config(
             None if args.compile == "auto" else args.compile,
             "parts" if on_gpu else "none",
         ),
-        column_parts=_given(
-            args.column_parts, 2 if on_gpu and model.architecture == "cells" else 1
+        column_shares=_given(
+            args.column_parts,
+            (0.4, 0.42, 0.18) if on_gpu and model.architecture == "cells" else (1.0,),
         ),
         column_widths=args.column_widths,
         max_time=args.max_time,
@@ -361,6 +363,21 @@ def _count(text: str) -> int:
     if number < 1 or number != int(number):
         raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
     return int(number)
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    """Read a number of equal parts, or the share of each part."""
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) == 1 and numbers[0] >= 1 and numbers[0] == int(numbers[0]):
+        return (1.0 / numbers[0],) * int(numbers[0])
+    if not numbers or min(numbers) <= 0 or not math.isclose(sum(numbers), 1.0):
+        raise argparse.ArgumentTypeError(
+            f"must be a number of parts or shares that sum to 1, got {text!r}"
+        )
+    return numbers
 
 
 def _widths(text: str) -> tuple[int, ...]:
