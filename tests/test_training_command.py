@@ -76,6 +76,18 @@ def test_arguments_that_do_not_fit(arguments, message):
         train(*arguments)
 
 
+def test_start_from_a_model_by_command(tmp_path, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert train("--total-samples", "64", "--out", str(first)) == 0
+    last = ("--total-samples", "128", "--init", str(first), "--out", str(second))
+    assert train(*last) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["samples"] == 128
+    with pytest.raises(TrainingError, match="exclude each other"):
+        train("--max-time", "5s", "--resume", str(first), "--init", str(first))
+    with pytest.raises(CheckpointError, match="nowhere"):
+        train("--max-time", "5s", "--init", str(tmp_path / "nowhere"))
+
+
 def test_nothing_to_resume(tmp_path):
     with pytest.raises(CheckpointError, match="nothing to resume"):
         train("--max-time", "5s", "--resume", str(tmp_path))

@@ -168,6 +168,21 @@ def test_small_checkpoints_come_back_nearly(tmp_path):
         assert torch.allclose(tensor, states_of(second)[key], rtol=1e-2), key
 
 
+def test_start_from_a_model(tmp_path):
+    first = make_trainer(make_config(64 * 3), out=tmp_path)
+    first.run()
+    second = make_trainer(make_config(64 * 5), initial=tmp_path)
+    # The averaged weights are what a model holds; samples count on.
+    for network in (second.learner.network, second.average):
+        for a, b in zip(network.parameters(), first.average.parameters(), strict=True):
+            assert torch.equal(a, b)
+    assert second.progress.samples == second.progress.phase_start == 64 * 3
+    assert not second.optimizer.state
+    assert second.run().samples == 64 * 5
+    with pytest.raises(CheckpointError, match="another config"):
+        make_trainer(make_config(64), model=PRESETS["tiny-rows"], initial=tmp_path)
+
+
 def test_resume_refuses_another_network(tmp_path):
     config = make_config(64 * 2)
     make_trainer(config, out=tmp_path).run()

@@ -17,7 +17,7 @@ import torch
 
 from sr4mdl.errors import CheckpointError
 from sr4mdl.mdlformer.card import card_config, read_card
-from sr4mdl.mdlformer.checkpoint import STORED_DTYPES, card_path
+from sr4mdl.mdlformer.checkpoint import MODEL_STEM, STORED_DTYPES, card_path
 from sr4mdl.mdlformer.config import PRESETS, ModelConfig, check_keys, get_preset
 from sr4mdl.training.batch import (
     ClosableSource,
@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--out", type=Path, help="directory of checkpoints and metrics")
     run.add_argument(
         "--resume", type=Path, help="directory or training.json to continue from"
+    )
+    run.add_argument(
+        "--init", type=Path, help="directory or model.json whose weights to start from"
     )
     run.add_argument(
         "--max-time", type=parse_duration, help="longest time of this call, as 9m"
@@ -155,6 +158,7 @@ def run(args: argparse.Namespace) -> int:
             log=log,
             data=opened.settings,
             resume=args.resume,
+            initial=args.init,
             world=world,
         )
         if args.out is not None and world.leads:
@@ -268,12 +272,18 @@ def _request(
 
 
 def _model_config(args: argparse.Namespace) -> tuple[ModelConfig, int]:
-    """Return config and samples seen: of the checkpoint when resuming, else new."""
+    """Return config and samples seen: of the checkpoint if there is one, else new."""
+    if args.resume is not None and args.init is not None:
+        raise ValueError("--resume and --init exclude each other, got both")
     if args.resume is not None:
         path = card_path(args.resume, TRAINING_STEM)
         if not path.exists():
             raise CheckpointError(f"{path} does not exist: nothing to resume")
         card = read_card(path, "training")
+        return card_config(card, str(path)), int(card["samples"])
+    if args.init is not None:
+        path = card_path(args.init, MODEL_STEM)
+        card = read_card(path, "model")
         return card_config(card, str(path)), int(card["samples"])
     config = get_preset(args.preset)
     changes = {}

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sr4mdl.errors import Sr4mdlError
+from sr4mdl.errors import CheckpointError, Sr4mdlError
 from sr4mdl.mdlformer.card import TrainingFacts, current_commit
-from sr4mdl.mdlformer.checkpoint import StoredDtype, save_model
+from sr4mdl.mdlformer.checkpoint import StoredDtype, load_model, save_model
 from sr4mdl.mdlformer.config import ModelConfig
 from sr4mdl.mdlformer.formula_encoder import FormulaEncoder
 from sr4mdl.mdlformer.layers import choose_kernels
@@ -200,6 +200,9 @@ class Trainer:
         Settings of the data, told in cards.
     resume : Path, optional
         Directory or card of a training checkpoint to continue from.
+    initial : Path, optional
+        Directory or card of a model whose weights to start from; its samples count
+        on, everything else starts anew.
     clock : callable, optional
         Returns seconds; tests put their own.
     world : World, optional
@@ -218,6 +221,7 @@ class Trainer:
         log: MetricsLog | None = None,
         data: Mapping[str, Any] | None = None,
         resume: Path | None = None,
+        initial: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         world: World | None = None,
     ) -> None:
@@ -250,6 +254,8 @@ class Trainer:
                 source if isinstance(source, ResumableSource) else None,
                 device,
             )
+        elif initial is not None:
+            self._start_from(initial)
         self._wrapped = self._wrap()
         self._waits = WaitMeter(device)
         self._totals: dict[str, Tensor] = {}
@@ -319,6 +325,18 @@ class Trainer:
             device=self.device,
         )
         save_model(self.out, self.average, facts)
+
+    def _start_from(self, path: Path) -> None:
+        loaded = load_model(path)
+        if loaded.network.config != self.model:
+            raise CheckpointError(
+                f"{path} holds a network of another config: "
+                f"{loaded.network.config} instead of {self.model}"
+            )
+        for network in (self.learner.network, self.average):
+            network.load_state_dict(loaded.network.state_dict())
+        samples = int(loaded.card["samples"])
+        self.progress = Progress(samples=samples, phase_start=samples)
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
