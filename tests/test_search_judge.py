@@ -135,6 +135,19 @@ def test_the_verdict_writes_more_simply_where_that_is_shorter() -> None:
     assert choice.best.length == 3
 
 
+def test_the_verdict_knows_the_signs_of_the_data() -> None:
+    table = X + np.array([3.0, 0.0])
+    y = table[:, 0] / np.sqrt(table[:, 0] ** 2 - table[:, 1] ** 2)
+    found = parse("x0/sqrt(x0^2 - x1^2)")
+    one = judge(table, y)
+    one.consider(found)
+    assert str(one.verdict()[0].best.expression) == "1/sqrt(1 - (x1/x0)^2)"
+    # The usual form needs operators that are not allowed here.
+    few = judge(table, y, operators=frozenset({"div", "sqrt", "sub", "square"}))
+    few.consider(found)
+    assert few.verdict()[0].best.expression is found
+
+
 def test_the_verdict_names_runner_up_and_gap() -> None:
     one = judge(X, X[:, 0] * X[:, 1] + 0.01 * np.sin(9 * X[:, 0]))
     one.consider_mean()

@@ -26,6 +26,7 @@ from sr4mdl.selection.bits import (
     root_mean_square,
     supported_constant_bits,
 )
+from sr4mdl.selection.conventions import conventional
 from sr4mdl.selection.pareto import Choice, ParetoArchive
 from sr4mdl.selection.snapping import snap_constants
 from sr4mdl.selection.tidying import present
@@ -294,10 +295,14 @@ class Judge:
         return Rows(self.data.dataset, chosen)
 
     def _presented(self, solution: Solution) -> Solution:
-        written = present(solution.expression)
-        if not self.permits(written):
-            return solution
-        return replace(solution, expression=written)
+        """Return a formula in the form that people write, where that is allowed."""
+        rows = self.data.all
+        usual = conventional(solution.expression, rows.X, rows.names)
+        for form in (usual, solution.expression):
+            written = present(form)
+            if self.permits(written):
+                return replace(solution, expression=written)
+        return solution
 
 
 def _is_plain(expression: Expression) -> bool:
