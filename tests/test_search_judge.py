@@ -215,6 +215,35 @@ def test_noise_ends_a_search_that_waits_in_vain() -> None:
     assert patient.reason() is None
 
 
+def test_a_long_exact_formula_is_given_some_readouts_to_get_shorter() -> None:
+    def stopper(one: Judge, exact_patience: int) -> Stopper:
+        return Stopper(
+            one,
+            one.budget,
+            one.data.all,
+            early=True,
+            patience=1000,
+            exact_patience=exact_patience,
+        )
+
+    y = X[:, 0] * (1.0 + X[:, 1]) * (2.0 + X[:, 1] ** 2) * X[:, 1]
+    one = judge(X, y)
+    one.budget.statistics.n_quick = 3
+    one.consider(parse("x0*((1 + x1)*(2 + x1^2))*x1"))
+    assert one.settled
+    assert stopper(one, 0).reason() == "exact"
+    patient = stopper(one, 5)
+    assert patient.solved
+    one.budget.statistics.n_quick = 7
+    assert patient.reason() is None
+    one.budget.statistics.n_quick = 8
+    assert patient.reason() == "exact"
+    # Ten symbols or fewer end the search at once.
+    short = judge(X, X[:, 0] * (1.0 + X[:, 1]))
+    short.consider(parse("x0*(1 + x1)"))
+    assert stopper(short, 5).reason() == "exact"
+
+
 def test_structure_in_the_residuals_keeps_a_search_going() -> None:
     X = np.linspace(0.5, 3.0, 200)[:, None]
     one = judge(X, X[:, 0] ** 2 + 0.1 * np.sin(5 * X[:, 0]))

@@ -129,12 +129,15 @@ class _Run:
             physical_constants=config.physical_constants,
         )
         self.readout = Readout(self.data, self.judge, self.budget, config.families)
+        # The modes for comparison end where the paper's search ends.
+        guided = config.mode in ("policy", "uniform")
         self.stopper = Stopper(
             self.judge,
             self.budget,
             self.data.search,
             early=config.early_stop,
             patience=config.patience,
+            exact_patience=config.exact_patience if guided else 0,
         )
         self.columns = ColumnTable()
 
@@ -240,7 +243,8 @@ class _Run:
     def read_root(self, root: State) -> tuple[Reading, int]:
         """Close the root, in full if it is not solved quickly."""
         reading = self.readout.quick(root)
-        if self.stopper.reason() is not None:
+        # A full closing is dear; it is for what is not solved.
+        if self.stopper.reason() is not None or self.stopper.solved:
             return reading, 1
         full = self.readout.full(root, time_share=0.5)
         return (reading, 1) if full is None else (full, 2)

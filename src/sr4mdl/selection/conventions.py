@@ -303,7 +303,7 @@ class _Writer:
             if self.data.never_negative(inside):
                 return inside
             if self.data.never_positive(inside):
-                return tidy(apply("neg", inside))
+                return _negated(inside)
             return apply("abs", inside)
         if node.operator.name == "pow" and _name(node.arguments[0]) == "exp":
             base, power = node.arguments
@@ -521,7 +521,7 @@ class _Rules:
         for inside, power in exponentials:
             part = _times(inside, abs(power))
             if total is None:
-                total = apply("neg", part) if power < 0.0 else part
+                total = _negated(part) if power < 0.0 else part
             else:
                 total = apply("sub" if power < 0.0 else "add", total, part)
         return None if total is None else tidy(total)
@@ -622,9 +622,21 @@ def _quotient(
         result = apply("inv", _chain(below))
     else:
         result = apply("div", _chain(above), _chain(below))
-    if number >= 0.0:
-        return result
-    return tidy(apply("neg", result))
+    return result if number > 0.0 else _negated(result)
+
+
+def _negated(expression: Expression) -> Expression:
+    """Return a formula with the opposite sign, a minus at its first factor."""
+    name, arguments = _name(expression), expression.arguments
+    if name in ("mul", "div"):
+        return apply(name, _negated(arguments[0]), arguments[1])
+    if name == "neg":
+        return arguments[0]
+    if name == "sub":
+        return apply("sub", arguments[1], arguments[0])
+    if expression.value is not None:
+        return constant(-expression.value)
+    return apply("neg", expression)
 
 
 def _chain(factors: list[Expression]) -> Expression:
