@@ -74,7 +74,7 @@ class SearchConfig:
     """Batches between two full closings, at least 1."""
     patience: int = 400
     """Readouts without gain after which noise-level residuals end the search."""
-    exact_patience: int = 24
+    exact_patience: int = 12
     """Readouts without gain, 0 or more, that look for a shorter form of an exact
     formula of more than 10 symbols."""
     n_playouts: int = 10
