@@ -97,7 +97,10 @@ def test_black_box_run_is_scaled_and_scored_in_units(tmp_path, capsys):
         (["--jobs", "0"], "n_jobs must be at least 1"),
         (["--problems", "Nguyen-99"], "has no problem 'Nguyen-99'"),
         (["--method", "magic"], "method must be one of"),
-        (["--mode", "magic"], "no method has magic; allowed are all, closing, error, gp"),
+        (
+            ["--mode", "magic"],
+            "no method has magic; allowed are all, closing, error, gp",
+        ),
         (["--data", "/nowhere/at/all"], "no folder"),
         (["--rows", "1"], "--rows must be at least 8"),
     ],

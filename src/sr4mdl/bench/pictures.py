@@ -1,5 +1,6 @@
 """The report's pictures, drawn by matplotlib, which is imported only here."""
 
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -178,3 +179,67 @@ def blackbox(entries: Sequence[dict[str, Any]], path: Path) -> bool:
     axes.set_ylabel("mean test R2")
     axes.set_title("Stars: measured. Colour: Pareto rank (first in blue)")
     return _save(figure, path)
+
+
+def casestudy(cases: Sequence[dict[str, Any]], path: Path) -> bool:
+    """Draw one panel a derivation: the right moves' estimates among the wrong ones'."""
+    if not cases:
+        return False
+    n_rows = (len(cases) + 1) // 2
+    n_columns = min(2, len(cases))
+    figure = require("matplotlib.figure", "bench").Figure(
+        figsize=(6.2 * n_columns, 4.6 * n_rows), layout="constrained"
+    )
+    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for axes in panels[len(cases) :]:
+        axes.set_visible(False)
+    for axes, case in zip(panels, cases, strict=False):
+        _draw_case(axes, case)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    return _save(figure, path)
+
+
+def _draw_case(axes: Any, case: dict[str, Any]) -> None:
+    steps = case["steps"]
+    jitter = random.Random(0)
+    top = 0.0
+    for number, step in enumerate(steps[:-1], start=1):
+        misleading = [value for value in step["wrong"] if value <= step["right"]]
+        others = [value for value in step["wrong"] if value > step["right"]]
+        for values, color, label in (
+            (others, "0.75", "after a wrong move"),
+            (misleading, "C0", "wrong move at or below the right one"),
+        ):
+            spots = [number + jitter.uniform(-0.22, 0.22) for _ in values]
+            axes.plot(
+                spots, values, ".", color=color, markersize=4, zorder=1,
+                label=label if number == 1 else None,
+            )  # fmt: skip
+        top = max(top, *step["wrong"], step["right"])
+    line = [steps[0]["estimate"], *(step["right"] for step in steps[:-1])]
+    spread = [steps[0]["spread"], *(step["right_spread"] for step in steps[:-1])]
+    places = range(len(line))
+    axes.errorbar(
+        places, line, spread, color="C3", marker="o", lw=2, capsize=3, zorder=3,
+        label="after the right move, with the network's spread",
+    )  # fmt: skip
+    missing = [step["missing"] for step in steps]
+    axes.plot(places, missing, "k--", lw=1, zorder=2, label="true missing length")
+    top = max(top, *missing, *(a + b for a, b in zip(line, spread, strict=True)))
+    for number, step in enumerate(steps[:-1], start=1):
+        axes.text(
+            number, 1.03 * top, f"{100 * step['share_at_or_below']:.1f} %",
+            ha="center", va="bottom", fontsize=9, color="C0",
+        )  # fmt: skip
+    names = ["start", *(_shorten(step["move"]) for step in steps[:-1])]
+    axes.set_xticks(places, names, fontsize=8, rotation=20, ha="right")
+    axes.set_xlim(-0.5, len(line) - 0.5)
+    low = min(a - b for a, b in zip(line, spread, strict=True))
+    axes.set_ylim(min(-0.5, low - 0.2), 1.15 * top)
+    axes.set_ylabel("missing symbols (estimate)")
+    axes.set_title(f"{case['problem']}: {case['formula']}", fontsize=10)
+
+
+def _shorten(text: str, most: int = 30) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
