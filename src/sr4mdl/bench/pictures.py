@@ -1,31 +1,76 @@
 """The report's pictures, drawn by matplotlib, which is imported only here."""
 
-import random
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sr4mdl.bench.methods import require
+from sr4mdl.bench.methods import mode_place, require
 from sr4mdl.bench.results import Row
 from sr4mdl.bench.summary import Group, is_data_missing, label_of
 
 _LEVELS: Final = (0.0, 0.001, 0.01, 0.1)
 _N_PUBLISHED: Final = 8
+_MARKERS: Final = ".sv^<>dP"
 _DPI: Final = 150
+_LABEL_SPOTS: Final = ((5, 3, "left"), (5, -9, "left"), (-5, 3, "right"))
+_LABEL_SPOTS_BELOW: Final = ((-5, -9, "right"), (0, 8, "center"), (0, -14, "center"))
+_LETTER_WIDTH: Final = 4.4
+_LETTER_HEIGHT: Final = 9.0
+"""Size of a letter of the labels in points, roughly."""
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure, without touching pyplot's global state."""
+    return require("matplotlib.figure", "bench").Figure(
+        figsize=(width, height), layout="constrained"
+    )
+
+
+def save(figure: Any, path: Path) -> bool:
+    """Write a figure and return True."""
+    figure.savefig(path, dpi=_DPI)
+    return True
 
 
 def _figure(width: float = 7.0, height: float = 4.5) -> tuple[Any, Any]:
-    """Return a figure and its axes, without touching pyplot's global state."""
-    figure = require("matplotlib.figure", "bench").Figure(
-        figsize=(width, height), layout="constrained"
-    )
+    figure = new_figure(width, height)
     return figure, figure.subplots()
 
 
-def _save(figure: Any, path: Path) -> bool:
-    figure.savefig(path, dpi=_DPI)
-    return True
+def _label_points(axes: Any, labels: Sequence[tuple[str, float, float]]) -> None:
+    """Write names beside points, where they hide no name or point if there is room."""
+    scale = 72.0 / axes.figure.dpi
+    taken: list[tuple[float, float, float, float]] = []
+    for _, x, y in labels:
+        px, py = (scale * value for value in axes.transData.transform((x, y)))
+        taken.append((px - 4, py - 4, px + 4, py + 4))
+    for text, x, y in sorted(labels, key=lambda label: (label[1], label[2])):
+        px, py = (scale * value for value in axes.transData.transform((x, y)))
+        width = _LETTER_WIDTH * len(text)
+        spots = []
+        for dx, dy, side in (*_LABEL_SPOTS, *_LABEL_SPOTS_BELOW):
+            start = {"left": 0.0, "right": -width, "center": -width / 2}[side]
+            left, bottom = px + dx + start, py + dy
+            box = (left, bottom, left + width, bottom + _LETTER_HEIGHT)
+            spots.append(
+                (sum(_overlap(box, other) for other in taken), box, dx, dy, side)
+            )
+        _, box, dx, dy, side = min(spots, key=lambda spot: spot[0])
+        taken.append(box)
+        axes.annotate(
+            text, (x, y), fontsize="x-small", xytext=(dx, dy), ha=side,
+            textcoords="offset points",
+        )  # fmt: skip
+
+
+def _overlap(
+    one: tuple[float, float, float, float], other: tuple[float, float, float, float]
+) -> float:
+    """Return the area that two boxes (left, bottom, right, top) share."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return width * height if width > 0 and height > 0 else 0.0
 
 
 def recovery_by_noise(
@@ -39,11 +84,16 @@ def recovery_by_noise(
     if not measured:
         return False
     levels = sorted({*_LEVELS, *(group.noise for group in groups)})
-    figure, axes = _figure()
-    for method, rates in _leading(published):
+    figure, axes = _figure(9.0, 4.8)
+    for number, (method, rates) in enumerate(_leading(published)):
         points = [(levels.index(noise), rate) for noise, rate in rates]
-        axes.plot(*zip(*points, strict=True), ":", marker=".", lw=1, label=method)
-    for label, part in measured.items():
+        axes.plot(
+            *zip(*points, strict=True), ":", marker=_MARKERS[number], lw=1,
+            markersize=4, color="0.55", label=f"{method}, published",
+        )  # fmt: skip
+    for number, (label, part) in enumerate(measured.items()):
+        # Side by side, so that intervals do not hide each other.
+        shift = 0.05 * (number - (len(measured) - 1) / 2)
         part = sorted(part, key=lambda group: group.noise)
         rate = [100 * group.rate for group in part if group.rate is not None]
         low = [100 * group.rate_low for group in part if group.rate_low is not None]
@@ -52,14 +102,14 @@ def recovery_by_noise(
             [value - end for value, end in zip(rate, low, strict=True)],
             [end - value for value, end in zip(rate, high, strict=True)],
         ]
-        places = [levels.index(group.noise) for group in part]
+        places = [levels.index(group.noise) + shift for group in part]
         axes.errorbar(places, rate, spread, marker="o", capsize=3, lw=2, label=label)
     axes.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
     axes.set_xlabel("noise on training targets")
     axes.set_ylabel("recovered (%)")
     axes.set_ylim(0, 100)
-    axes.legend(fontsize="x-small", ncols=2)
-    return _save(figure, path)
+    figure.legend(fontsize="small", loc="outside right upper")
+    return save(figure, path)
 
 
 def _leading(
@@ -97,18 +147,18 @@ def recovery_by_time(
         steps = [100 * (i + 1) / len(part) for i in range(len(times))]
         last = steps[-1] if steps else 0.0
         axes.step([*times, max(end, 1e-2)], [*steps, last], where="post", label=label)
+    labels: list[tuple[str, float, float]] = []
     for rate in published:
         if rate["group"] == "all" and rate["noise"] == noise and "time_s" in rate:
             axes.plot(rate["time_s"], rate["rate"], "x", color="gray")
-            axes.annotate(
-                rate["method"], (rate["time_s"], rate["rate"]), fontsize="x-small"
-            )
+            labels.append((rate["method"], rate["time_s"], rate["rate"]))
     axes.set_xscale("log")
     axes.set_xlabel("time (s); crosses: published mean times")
     axes.set_ylabel(f"recovered (%), noise {noise:g}")
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize="small")
-    return _save(figure, path)
+    axes.set_ylim(0, 100)
+    axes.legend(fontsize="small", loc="upper left")
+    _label_points(axes, labels)
+    return save(figure, path)
 
 
 def modes(groups: Sequence[Group], path: Path) -> bool:
@@ -124,12 +174,12 @@ def modes(groups: Sequence[Group], path: Path) -> bool:
     }
     if not methods:
         return False
-    figure = require("matplotlib.figure", "bench").Figure(
-        figsize=(7.0, 3.5 * len(methods)), layout="constrained"
-    )
+    figure = new_figure(7.0, 3.5 * len(methods))
     panels = figure.subplots(len(methods), squeeze=False)[:, 0]
     for axes, (method, part) in zip(panels, methods.items(), strict=True):
-        names = list(dict.fromkeys(group.mode for group in part))
+        names = sorted(
+            {group.mode for group in part}, key=lambda mode: mode_place(method, mode)
+        )
         levels = sorted({group.noise for group in part})
         width = 0.8 / len(names)
         for number, mode in enumerate(names):
@@ -153,7 +203,7 @@ def modes(groups: Sequence[Group], path: Path) -> bool:
         axes.set_ylabel("recovered (%)")
         axes.set_title(method)
         axes.legend(fontsize="small")
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def blackbox(entries: Sequence[dict[str, Any]], path: Path) -> bool:
@@ -161,7 +211,8 @@ def blackbox(entries: Sequence[dict[str, Any]], path: Path) -> bool:
     shown = [entry for entry in entries if entry["r2_mean"] > 0]
     if not shown:
         return False
-    figure, axes = _figure(7.5, 5.0)
+    figure, axes = _figure(8.5, 5.5)
+    labels: list[tuple[str, float, float]] = []
     for entry in shown:
         point = entry["complexity_mean"], entry["r2_mean"]
         axes.plot(
@@ -170,76 +221,10 @@ def blackbox(entries: Sequence[dict[str, Any]], path: Path) -> bool:
             markersize=14 if entry["measured"] else 6,
             color=f"C{min(entry['rank'], 6) - 1}",
         )
-        axes.annotate(
-            entry["method"], point, fontsize="x-small", xytext=(4, 4),
-            textcoords="offset points",
-        )  # fmt: skip
+        labels.append((entry["method"], *point))
     axes.set_xscale("log")
     axes.set_xlabel("mean size (nodes)")
     axes.set_ylabel("mean test R2")
     axes.set_title("Stars: measured. Colour: Pareto rank (first in blue)")
-    return _save(figure, path)
-
-
-def casestudy(cases: Sequence[dict[str, Any]], path: Path) -> bool:
-    """Draw one panel a derivation: the right moves' estimates among the wrong ones'."""
-    if not cases:
-        return False
-    n_rows = (len(cases) + 1) // 2
-    n_columns = min(2, len(cases))
-    figure = require("matplotlib.figure", "bench").Figure(
-        figsize=(6.2 * n_columns, 4.6 * n_rows), layout="constrained"
-    )
-    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for axes in panels[len(cases) :]:
-        axes.set_visible(False)
-    for axes, case in zip(panels, cases, strict=False):
-        _draw_case(axes, case)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
-    return _save(figure, path)
-
-
-def _draw_case(axes: Any, case: dict[str, Any]) -> None:
-    steps = case["steps"]
-    jitter = random.Random(0)
-    top = 0.0
-    for number, step in enumerate(steps[:-1], start=1):
-        misleading = [value for value in step["wrong"] if value <= step["right"]]
-        others = [value for value in step["wrong"] if value > step["right"]]
-        for values, color, label in (
-            (others, "0.75", "after a wrong move"),
-            (misleading, "C0", "wrong move at or below the right one"),
-        ):
-            spots = [number + jitter.uniform(-0.22, 0.22) for _ in values]
-            axes.plot(
-                spots, values, ".", color=color, markersize=4, zorder=1,
-                label=label if number == 1 else None,
-            )  # fmt: skip
-        top = max(top, *step["wrong"], step["right"])
-    line = [steps[0]["estimate"], *(step["right"] for step in steps[:-1])]
-    spread = [steps[0]["spread"], *(step["right_spread"] for step in steps[:-1])]
-    places = range(len(line))
-    axes.errorbar(
-        places, line, spread, color="C3", marker="o", lw=2, capsize=3, zorder=3,
-        label="after the right move, with the network's spread",
-    )  # fmt: skip
-    missing = [step["missing"] for step in steps]
-    axes.plot(places, missing, "k--", lw=1, zorder=2, label="true missing length")
-    top = max(top, *missing, *(a + b for a, b in zip(line, spread, strict=True)))
-    for number, step in enumerate(steps[:-1], start=1):
-        axes.text(
-            number, 1.03 * top, f"{100 * step['share_at_or_below']:.1f} %",
-            ha="center", va="bottom", fontsize=9, color="C0",
-        )  # fmt: skip
-    names = ["start", *(_shorten(step["move"]) for step in steps[:-1])]
-    axes.set_xticks(places, names, fontsize=8, rotation=20, ha="right")
-    axes.set_xlim(-0.5, len(line) - 0.5)
-    low = min(a - b for a, b in zip(line, spread, strict=True))
-    axes.set_ylim(min(-0.5, low - 0.2), 1.15 * top)
-    axes.set_ylabel("missing symbols (estimate)")
-    axes.set_title(f"{case['problem']}: {case['formula']}", fontsize=10)
-
-
-def _shorten(text: str, most: int = 30) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    _label_points(axes, labels)
+    return save(figure, path)

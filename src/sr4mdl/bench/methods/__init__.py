@@ -103,6 +103,16 @@ def create_method(name: str, mode: str) -> Method:
     return method(mode)
 
 
+def mode_place(method: str, mode: str) -> int:
+    """Return where a mode stands in its method's list; unknown ones come last.
+
+    What follows a comma in the mode, such as a time limit, does not count.
+    """
+    modes = find_method(method).modes if method in METHODS else ()
+    name = mode.partition(",")[0]
+    return modes.index(name) if name in modes else len(modes)
+
+
 def method_versions(method: Method) -> dict[str, str]:
     """Return the versions that a result depends on."""
     versions = {"python": platform.python_version(), "sr4mdl": sr4mdl.__version__}
