@@ -15,42 +15,22 @@ import argparse
 import json
 import platform
 import random
-import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import sympy
 
+from sr4mdl.bench.speed import OutOfTimeError, time_limit
 from sr4mdl.corpus.trees import random_expression
 from sr4mdl.export import from_sympy, to_sympy
 from sr4mdl.expressions import Expression
 from sr4mdl.simplify import simplify
 
 SHORTEST, LONGEST = 5, 30
-
-
-class OutOfTimeError(BaseException):
-    """Not an Exception: sympy catches those in places."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    def stop(_: int, __: FrameType | None) -> None:
-        raise OutOfTimeError
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def formulas_of_trees(n: int, seed: int) -> list[Expression]:

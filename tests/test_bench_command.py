@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from sr4mdl.bench.command import COMMANDS, add_arguments
-from sr4mdl.bench.suite_command import BenchOptionError, choose_modes, read_noise
+from sr4mdl.bench.suite_command import (
+    BenchOptionError,
+    choose_modes,
+    find_data,
+    read_noise,
+)
 from sr4mdl.errors import DataError
 
 TESTS = Path(__file__).parent
@@ -92,7 +97,10 @@ def test_black_box_run_is_scaled_and_scored_in_units(tmp_path, capsys):
         (["--jobs", "0"], "n_jobs must be at least 1"),
         (["--problems", "Nguyen-99"], "has no problem 'Nguyen-99'"),
         (["--method", "magic"], "method must be one of"),
-        (["--mode", "magic"], "no method has magic; allowed are all, error, gp"),
+        (
+            ["--mode", "magic"],
+            "no method has magic; allowed are all, closing, error, gp",
+        ),
         (["--data", "/nowhere/at/all"], "no folder"),
         (["--rows", "1"], "--rows must be at least 8"),
     ],
@@ -117,7 +125,14 @@ def test_modes_are_chosen_per_method():
         ("sr4mdl", "mdl"),
         ("linear", "default"),
     ]
-    assert len(choose_modes(["sr4mdl"], "all")) == 5
+    assert len(choose_modes(["sr4mdl"], "all")) == 6
+
+
+def test_data_may_be_the_folder_above_the_tables(tmp_path):
+    assert find_data(None) is None
+    assert find_data(tmp_path) == tmp_path
+    (tmp_path / "datasets").mkdir()
+    assert find_data(tmp_path) == tmp_path / "datasets"
 
 
 def test_report_command(tmp_path, capsys):

@@ -1,9 +1,11 @@
 import sys
+from importlib import metadata
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
+import sr4mdl
 from sr4mdl.bench.methods import (
     METHODS,
     MethodUnavailableError,
@@ -39,6 +41,32 @@ def test_every_method_keeps_the_protocol(name):
     assert method.name == name
     assert len(method.modes) >= 1
     assert method_versions(method(method.modes[0]))[method.distribution]
+
+
+def test_a_source_copy_knows_its_version(monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    versions = method_versions(create_method("sr4mdl", "policy"))
+    assert versions["sr4mdl"] == sr4mdl.__version__
+    assert "not installed" in versions["sympy"]
+
+
+def test_closing_mode_reads_out_the_root_and_does_not_search(table):
+    X, y = table
+    result = create_method("sr4mdl", "closing").fit(
+        X, y, NAMES, time_limit=30, random_state=0
+    )
+    np.testing.assert_allclose(result.predict(X), y)
+    rng = np.random.default_rng(1)
+    X = rng.uniform(1, 3, size=(200, 3))
+    # No readout of the three variables has this form.
+    y = np.sin(X[:, 0] * np.exp(np.cos(X[:, 1] * X[:, 2])) + np.tanh(X[:, 2] - X[:, 1]))
+    result = create_method("sr4mdl", "closing").fit(
+        X, y, NAMES, time_limit=30, random_state=0
+    )
+    assert result.stop_reason == "max_nodes"
 
 
 def test_unknown_names_and_modes_are_refused():

@@ -433,10 +433,10 @@ def start_runner(path):
 # Plans, limits, display
 
 
-def test_plan_has_seeds_outermost_and_no_gap():
+def test_plan_has_seeds_outermost_and_methods_together():
     plan = plan_runs(
         "classic",
-        ["a", "b"],
+        ["b", "a"],
         [("m", "x"), ("m", "y")],
         seeds=[1, 2],
         noises=[0.0, 0.1],
@@ -446,7 +446,20 @@ def test_plan_has_seeds_outermost_and_no_gap():
     )
     assert len(plan) == len({key_of(spec.to_row()) for spec in plan}) == 16
     assert [spec.seed for spec in plan] == [1] * 8 + [2] * 8
-    assert [spec.problem for spec in plan[:2]] == ["a", "b"]
+    assert [spec.noise for spec in plan[:8]] == [0.0] * 4 + [0.1] * 4
+    # sha256("b") = 3e23..., sha256("a") = ca97...
+    assert [spec.problem for spec in plan[:4]] == ["b", "b", "a", "a"]
+    assert [spec.mode for spec in plan[:4]] == ["x", "y", "x", "y"]
+
+
+def test_plan_does_not_depend_on_the_order_of_the_problems():
+    names = [f"feynman_{number}" for number in range(30)]
+    settings = {
+        "seeds": [1], "noises": [0.0], "time_s": 1.0, "n_rows": 10, "max_train_rows": 5
+    }  # fmt: skip
+    plan = plan_runs("classic", names, [("m", "x")], **settings)
+    assert plan == plan_runs("classic", names[::-1], [("m", "x")], **settings)
+    assert [spec.problem for spec in plan] != names
 
 
 def test_limits_by_hand():

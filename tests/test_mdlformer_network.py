@@ -1,7 +1,12 @@
 """Networks: masks, symmetries, layout of the policy, sizes."""
 
+import importlib.util
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -213,6 +218,55 @@ def test_a_state_without_rows_stays_finite(name):
         assert torch.isfinite(part).all()
 
 
+def plain_packed_attention(packed, bias, over_rows):
+    """Attention of tokens (B, R, C, 3, H, D) in plain steps."""
+    order = (0, 2, 3, 1, 4) if over_rows else (0, 1, 3, 2, 4)
+    back = (0, 3, 1, 2, 4) if over_rows else (0, 1, 3, 2, 4)
+    queries, keys, values = (part.permute(order) for part in packed.unbind(3))
+    scores = queries @ keys.transpose(-2, -1) * queries.shape[-1] ** -0.5
+    weights = (scores + bias[:, None, None, None, :]).softmax(-1)
+    return (weights @ values).permute(back)
+
+
+def compare_fused_attention():
+    """Compare the GPU kernel, run by Triton's interpreter, with plain steps."""
+    from sr4mdl.mdlformer.fused_attention import packed_attention
+
+    generator = torch.Generator().manual_seed(1)
+    for over_rows in (True, False):
+        packed = torch.randn(
+            2, 20, 3, 3, 2, 16, generator=generator, requires_grad=True
+        )
+        exists = torch.rand(2, 20 if over_rows else 3, generator=generator) < 0.7
+        exists[1] = False
+        bias = mask_bias(exists)
+        fused = packed_attention(packed, bias, over_rows)
+        plain = plain_packed_attention(packed, bias, over_rows)
+        torch.testing.assert_close(fused, plain, atol=1e-5, rtol=0.0)
+        towards = torch.randn(fused.shape, generator=generator)
+        (of_fused,) = torch.autograd.grad(fused, packed, towards)
+        (of_plain,) = torch.autograd.grad(plain, packed, towards)
+        torch.testing.assert_close(of_fused, of_plain, atol=1e-5, rtol=0.0)
+
+
+def test_fused_attention_equals_plain_steps():
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("the kernel is a Triton program, and Triton is not installed")
+    # Triton decides at import whether it interprets: a process of its own.
+    folder = Path(__file__).parent
+    code = f"import {Path(__file__).stem} as t; t.compare_fused_attention()"
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 @torch.no_grad()
 def test_kernels_agree(name, monkeypatch):
@@ -221,7 +275,7 @@ def test_kernels_agree(name, monkeypatch):
     column_mask[0, 2:] = False
     row_mask[1, 4:] = False
     plain = network(columns, target, column_mask, row_mask)
-    monkeypatch.setattr(KERNELS, "broadcast_columns", True)
+    monkeypatch.setattr(KERNELS, "packed", plain_packed_attention)
     assert_same(plain, network(columns, target, column_mask, row_mask))
     monkeypatch.setattr(KERNELS, "explicit", True)
     assert_same(plain, network(columns, target, column_mask, row_mask))

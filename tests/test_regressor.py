@@ -541,3 +541,12 @@ def test_clone_pickle_pipeline_and_grid(fitted: SymbolicRegressor) -> None:
     assert pipeline.score(X, y) > 0.9
     grid = GridSearchCV(quick(), {"max_length": [1, None]}, cv=2).fit(X, y)
     assert grid.best_params_ == {"max_length": None}
+
+
+def test_a_length_limit_asks_for_the_shortest_form() -> None:
+    X = np.random.default_rng(0).uniform(1.0, 3.0, (80, 2))
+    y = X[:, 0] * np.exp(-X[:, 1])
+    options = {"mode": "uniform", "search_options": {"families": "all"}}
+    assert quick(**options).fit(X, y).best_.formula == "x0*exp(-x1)"
+    limited = quick(**options, max_length=4).fit(X, y)
+    assert limited.best_.formula == "x0/exp(x1)"

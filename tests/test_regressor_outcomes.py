@@ -139,6 +139,15 @@ def test_standard_errors_are_those_of_linear_regression() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e-10, 1e200])
+def test_standard_errors_do_not_mind_the_size(size: float) -> None:
+    X = np.array([[1.0], [2.0], [3.0]])
+    y = np.array([1.0, 3.0, 3.0]) * size
+    (found,) = find_constants(parse(f"{size!r}*x"), Table(X, y, ("x",), "y"))
+    # Residuals 0, 1, 0 over two degrees of freedom; the squares of x sum to 14.
+    assert found.standard_error == pytest.approx(size * math.sqrt(0.5 / 14.0))
+
+
 def test_numbers_of_a_formula() -> None:
     found = find_constants(parse("2*pi*x + 2"), table())
     assert [one.text for one in found] == ["2*pi", "2"]

@@ -136,6 +136,19 @@ def test_the_verdict_writes_more_simply_where_that_is_shorter() -> None:
     assert choice.best.length == 3
 
 
+def test_the_verdict_knows_the_signs_of_the_data() -> None:
+    table = X + np.array([3.0, 0.0])
+    y = table[:, 0] / np.sqrt(table[:, 0] ** 2 - table[:, 1] ** 2)
+    found = parse("x0/sqrt(x0^2 - x1^2)")
+    one = judge(table, y)
+    one.consider(found)
+    assert str(one.verdict()[0].best.expression) == "1/sqrt(1 - (x1/x0)^2)"
+    # The usual form needs operators that are not allowed here.
+    few = judge(table, y, operators=frozenset({"div", "sqrt", "sub", "square"}))
+    few.consider(found)
+    assert few.verdict()[0].best.expression is found
+
+
 def test_the_verdict_names_runner_up_and_gap() -> None:
     one = judge(X, X[:, 0] * X[:, 1] + 0.01 * np.sin(9 * X[:, 0]))
     one.consider_mean()
@@ -201,6 +214,35 @@ def test_noise_ends_a_search_that_waits_in_vain() -> None:
     assert stopper.reason() == "noise floor"
     patient = Stopper(one, one.budget, one.data.all, early=False, patience=10)
     assert patient.reason() is None
+
+
+def test_a_long_exact_formula_is_given_some_readouts_to_get_shorter() -> None:
+    def stopper(one: Judge, exact_patience: int) -> Stopper:
+        return Stopper(
+            one,
+            one.budget,
+            one.data.all,
+            early=True,
+            patience=1000,
+            exact_patience=exact_patience,
+        )
+
+    y = X[:, 0] * (1.0 + X[:, 1]) * (2.0 + X[:, 1] ** 2) * X[:, 1]
+    one = judge(X, y)
+    one.budget.statistics.n_quick = 3
+    one.consider(parse("x0*((1 + x1)*(2 + x1^2))*x1"))
+    assert one.settled
+    assert stopper(one, 0).reason() == "exact"
+    patient = stopper(one, 5)
+    assert patient.solved
+    one.budget.statistics.n_quick = 7
+    assert patient.reason() is None
+    one.budget.statistics.n_quick = 8
+    assert patient.reason() == "exact"
+    # Ten symbols or fewer end the search at once.
+    short = judge(X, X[:, 0] * (1.0 + X[:, 1]))
+    short.consider(parse("x0*(1 + x1)"))
+    assert stopper(short, 5).reason() == "exact"
 
 
 def test_structure_in_the_residuals_keeps_a_search_going() -> None:

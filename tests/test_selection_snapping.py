@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sr4mdl.expressions import variable
 from sr4mdl.selection.bits import formula_bits, residual_bits
+from sr4mdl.selection.known import KnownValues
 from sr4mdl.selection.snapping import offers, snap_constants
 from sr4mdl.text import parse
 
@@ -46,9 +47,9 @@ def test_offers_keep_the_sign_and_hold_zero_only_when_near():
 
 def test_physical_values_only_on_request():
     speed = 299792458.0
-    assert speed not in offers(speed * (1 + 1e-12), 1.0)[0][:0]
-    numbers, bits = offers(speed + 0.2, 1.0, physical=[speed])
-    assert bits[np.flatnonzero(numbers == speed)].min() == 12.0
+    numbers, bits = offers(speed + 0.2, 1.0, KnownValues((speed,)))
+    # 8 bits for a name, none for the choice among one, 1 for the first power.
+    assert bits[np.flatnonzero(numbers == speed)].min() == 9.0
     _, without = offers(speed + 0.2, 1.0)
     assert without.min() > 12.0
 

@@ -85,7 +85,7 @@ def numbered_batch(counts):
 
 
 def test_split_by_hand():
-    parts = split_by_columns(numbered_batch([5, 2, 9, 3, 1, 4]), 3, (2, 6))
+    parts = split_by_columns(numbered_batch([5, 2, 9, 3, 1, 4]), (1 / 3,) * 3, (2, 6))
     assert [part.value.tolist() for part in parts] == [[4, 1], [3, 5], [0, 2]]
     # Two columns fit in 2, four in 6; nine fit in neither and keep all ten.
     assert [part.columns.shape for part in parts] == [(2, 3, 2), (2, 3, 6), (2, 3, 10)]
@@ -96,16 +96,30 @@ def test_split_by_hand():
     assert parts[2].moves.tolist() == [[0], [2]]
 
 
+def test_split_by_shares():
+    batch = numbered_batch([5, 2, 9, 3, 1, 4, 1])
+    # 0.3 * 7 rounds to 2 states, 0.8 * 7 to 6.
+    parts = split_by_columns(batch, (0.3, 0.5, 0.2), (2, 6))
+    assert [part.column_counts.tolist() for part in parts] == [
+        [1, 1],
+        [2, 3, 4, 5],
+        [9],
+    ]
+    assert [part.columns.shape[2] for part in parts] == [2, 6, 10]
+    # A part without states is left out.
+    tiny = split_by_columns(numbered_batch([4, 1]), (0.1, 0.5, 0.4), (2, 6))
+    assert [part.value.tolist() for part in tiny] == [[1], [0]]
+
+
 def test_split_gives_up_when_it_cannot():
     batch = numbered_batch([1, 2, 3, 4])
-    assert split_by_columns(batch, 1, (10,)) == [batch]
-    assert split_by_columns(batch, 3, (10,)) == [batch]
+    assert split_by_columns(batch, (1.0,), (10,)) == [batch]
     without = DeviceBatch(
         *(getattr(batch, name) for name in (
             "columns", "target", "column_mask", "row_mask", "value", "moves", "weight",
         ))
     )  # fmt: skip
-    assert split_by_columns(without, 2, (10,)) == [without]
+    assert split_by_columns(without, (0.5, 0.5), (10,)) == [without]
 
 
 def test_speed_prints_one_document_per_variant(capsys):

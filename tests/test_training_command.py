@@ -76,6 +76,18 @@ def test_arguments_that_do_not_fit(arguments, message):
         train(*arguments)
 
 
+def test_start_from_a_model_by_command(tmp_path, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert train("--total-samples", "64", "--out", str(first)) == 0
+    last = ("--total-samples", "128", "--init", str(first), "--out", str(second))
+    assert train(*last) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["samples"] == 128
+    with pytest.raises(TrainingError, match="exclude each other"):
+        train("--max-time", "5s", "--resume", str(first), "--init", str(first))
+    with pytest.raises(CheckpointError, match="nowhere"):
+        train("--max-time", "5s", "--init", str(tmp_path / "nowhere"))
+
+
 def test_nothing_to_resume(tmp_path):
     with pytest.raises(CheckpointError, match="nothing to resume"):
         train("--max-time", "5s", "--resume", str(tmp_path))
@@ -104,14 +116,14 @@ def test_what_is_not_given_depends_on_the_network():
     assert paper.loss.value_loss == "squared"
     on_gpu = make_train_config(arguments, PRESETS["small"], torch.device("cuda"))
     assert (small.compile, on_gpu.compile) == ("none", "parts")
-    assert (small.column_parts, on_gpu.column_parts) == (1, 2)
+    assert (small.column_shares, on_gpu.column_shares) == ((1.0,), (0.4, 0.42, 0.18))
     given = parse(
         "--total-time", "1h", "--max-time", "9m", "--learning-rate", "0.01",
         "--compile", "whole", "--strategy", "concurrent", "--warmup", "5k",
         "--clip-norm", "2", "--average-decay", "0.9", "--value-weight", "0.7",
         "--policy-weight", "0.5", "--uniform-share", "0.3", "--temperature", "0.1",
         "--align-share", "0.4", "--weight-decay", "0.2", "--decay", "linear",
-        "--column-parts", "3", "--column-widths", "5,10", "--precision", "fp32",
+        "--column-parts", "0.7,0.3", "--column-widths", "5,10", "--precision", "fp32",
         "--stored-weights", "bfloat16", "--stored-moments", "none", "--seed", "8",
         "--log-every", "3s", "--evaluate-every", "4s", "--save-every", "5s",
     )  # fmt: skip
@@ -129,7 +141,7 @@ def test_what_is_not_given_depends_on_the_network():
         0.2,
     )
     assert (config.compile, config.precision, config.seed) == ("whole", "fp32", 8)
-    assert (config.column_parts, config.column_widths) == (3, (5, 10))
+    assert (config.column_shares, config.column_widths) == ((0.7, 0.3), (5, 10))
     assert (config.stored_weights, config.stored_moments) == ("bfloat16", "none")
     assert (config.log_every, config.evaluate_every, config.save_every) == (3, 4, 5)
 

@@ -168,6 +168,21 @@ def test_small_checkpoints_come_back_nearly(tmp_path):
         assert torch.allclose(tensor, states_of(second)[key], rtol=1e-2), key
 
 
+def test_start_from_a_model(tmp_path):
+    first = make_trainer(make_config(64 * 3), out=tmp_path)
+    first.run()
+    second = make_trainer(make_config(64 * 5), initial=tmp_path)
+    # The averaged weights are what a model holds; samples count on.
+    for network in (second.learner.network, second.average):
+        for a, b in zip(network.parameters(), first.average.parameters(), strict=True):
+            assert torch.equal(a, b)
+    assert second.progress.samples == second.progress.phase_start == 64 * 3
+    assert not second.optimizer.state
+    assert second.run().samples == 64 * 5
+    with pytest.raises(CheckpointError, match="another config"):
+        make_trainer(make_config(64), model=PRESETS["tiny-rows"], initial=tmp_path)
+
+
 def test_resume_refuses_another_network(tmp_path):
     config = make_config(64 * 2)
     make_trainer(config, out=tmp_path).run()
@@ -295,7 +310,7 @@ def test_lasting_bad_gradients_end_the_run():
 def test_parts_by_columns_train_the_same_network():
     one = make_trainer(make_config(64 * 3))
     other = make_trainer(
-        make_config(64 * 3, column_parts=4, column_widths=(3, 4, 6, 10))
+        make_config(64 * 3, column_shares=(0.25,) * 4, column_widths=(3, 4, 6, 10))
     )
     one.run()
     other.run()
@@ -324,7 +339,7 @@ def test_progress_is_shown():
     [
         ({"clip_norm": 0.0}, "clip_norm must be positive"),
         ({"average_decay": 1.0}, "average_decay"),
-        ({"column_parts": 0}, "column_parts"),
+        ({"column_shares": (0.5, 0.4)}, "column_shares"),
         ({"compile": "all"}, "compile must be"),
         ({"precision": "fp8"}, "precision must be"),
     ],

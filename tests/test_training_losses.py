@@ -130,7 +130,7 @@ def test_parts_add_up_to_the_batch():
     object.__setattr__(batch, "weight", (torch.arange(24) % 3 > 0).float())
     whole = denominators(batch)
     one, gradients = losses_and_gradients(network, [batch], whole)
-    parts = split_by_columns(batch, 4, (3, 4, 6))
+    parts = split_by_columns(batch, (0.25,) * 4, (3, 4, 6))
     assert len({part.columns.shape[2] for part in parts}) > 1
     other, sums = losses_and_gradients(network, parts, whole)
     assert other == pytest.approx(one, rel=1e-4)

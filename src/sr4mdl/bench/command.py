@@ -48,6 +48,16 @@ COMMANDS: Final = [
         "sr4mdl.bench.guidance",
     ),
     BenchCommand(
+        "casestudy",
+        "estimates of the network along the derivations of the paper's case studies",
+        "sr4mdl.bench.casestudy",
+    ),
+    BenchCommand(
+        "speed",
+        "how fast the parts are, each against its baseline, in one run",
+        "sr4mdl.bench.speed",
+    ),
+    BenchCommand(
         "report",
         "turn result files into Markdown and pictures",
         "sr4mdl.bench.report_command",

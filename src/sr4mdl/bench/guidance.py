@@ -18,6 +18,7 @@ import numpy as np
 
 from sr4mdl import moves
 from sr4mdl._typing import FloatArray
+from sr4mdl.bench.documents import write_document
 from sr4mdl.bench.problems import Problem, load_suite
 from sr4mdl.bench.ranking import chance_in_top, concordance
 from sr4mdl.mdlformer.guide import Guide
@@ -63,6 +64,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="also rank the children of N states by value",
     )  # fmt: skip
     parser.add_argument("--data", type=Path, help="folder in PMLB layout")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="JSON for the report"
+    )
     parser.add_argument("--json", action="store_true", help="last line is JSON")
 
 
@@ -204,6 +208,56 @@ def measure(states: Sequence[GuidanceState], guide: Guide) -> dict[str, Any]:
     }
 
 
+def measure_by_value(
+    states: Sequence[GuidanceState], guide: Guide, n_states: int
+) -> dict[str, Any]:
+    """Return the same shares where moves are ranked by the states they lead to.
+
+    Parameters
+    ----------
+    states : sequence of GuidanceState
+        All states; every k-th is taken.
+    guide : Guide
+        The network.
+    n_states : int
+        States to take; all if there are fewer.
+
+    Notes
+    -----
+    Moves that lead nowhere (an undefined, constant or known column) are no choice here.
+    A state all of whose correct moves are such counts as missed.
+    """
+    from sr4mdl.bench.children import ChildFinder, estimate
+
+    places = np.unique(np.linspace(0, len(states) - 1, n_states).round().astype(int))
+    chances = np.zeros((len(places), len(SIZES)))
+    by_luck = np.zeros(len(places))
+    root = np.zeros(len(places), dtype=np.bool_)
+    for number, place in enumerate(places):
+        state = states[place]
+        finder = ChildFinder(state.target)
+        codes, children = finder.children(finder.state(state.columns))
+        root[number] = state.step == 0
+        correct = np.isin(codes, state.correct)
+        if not correct.any():
+            continue
+        values = estimate(guide, children, [np.arange(len(state.target))]).mean
+        chances[number] = chance_in_top(-values, correct, SIZES)
+        by_luck[number] = correct.mean()
+    everything = np.ones(len(places), dtype=np.bool_)
+    return {
+        name: {
+            **{
+                f"top{size}": float(chances[chosen, k].mean()) if chosen.any() else 0.0
+                for k, size in enumerate(SIZES)
+            },
+            "by_chance": float(by_luck[chosen].mean()) if chosen.any() else 0.0,
+            "n_states": int(chosen.sum()),
+        }
+        for name, chosen in (("all", everything), ("root", root))
+    }
+
+
 def _scored(
     states: Sequence[GuidanceState], guide: Guide
 ) -> list[tuple[GuidanceState, float, FloatArray]]:
@@ -256,6 +310,16 @@ def run(arguments: Namespace) -> int:
             f"(chance {100 * part['by_chance']:.1f} %)  value AUC "
             f"{part['value_auc']:.3f}  RMSE {part['value_rmse']:.2f}\n"
         )
+    if arguments.by_value > 0:
+        result["by_value"] = measure_by_value(states, guide, arguments.by_value)
+        for name, part in result["by_value"].items():
+            shares = "  ".join(f"top {k}: {100 * part[f'top{k}']:.1f} %" for k in SIZES)
+            out.write(
+                f"{name:5} {part['n_states']:5} states  {shares}  "
+                f"(chance {100 * part['by_chance']:.1f} %)  by value\n"
+            )
+    if arguments.output is not None:
+        write_document(arguments.output, result)
     if arguments.json:
         out.write(json.dumps(result) + "\n")
     return 0

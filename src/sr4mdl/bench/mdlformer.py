@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sr4mdl._typing import FloatArray
+from sr4mdl.bench.documents import write_document
 from sr4mdl.bench.ranking import value_metrics
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--panels", default="", help=f"comma-separated, of {', '.join(PANELS)}, or all"
     )
     parser.add_argument("--device", default="cpu", help="where a checkpoint runs")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="JSON for the report"
+    )
     parser.add_argument("--json", action="store_true", help="last line is JSON")
 
 
@@ -231,6 +235,8 @@ def run(arguments: Namespace) -> int:
                 f"({100 * record['relative_rmse']:.0f} % of the mean length) "
                 f"AUC {record['auc']:.3f}\n"
             )
+    if arguments.output is not None:
+        write_document(arguments.output, result)
     if arguments.json:
         out.write(json.dumps(result) + "\n")
     return 0

@@ -5,26 +5,72 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sr4mdl.bench.methods import require
+from sr4mdl.bench.methods import mode_place, require
 from sr4mdl.bench.results import Row
 from sr4mdl.bench.summary import Group, is_data_missing, label_of
 
 _LEVELS: Final = (0.0, 0.001, 0.01, 0.1)
 _N_PUBLISHED: Final = 8
+_MARKERS: Final = ".sv^<>dP"
 _DPI: Final = 150
+_LABEL_SPOTS: Final = ((5, 3, "left"), (5, -9, "left"), (-5, 3, "right"))
+_LABEL_SPOTS_BELOW: Final = ((-5, -9, "right"), (0, 8, "center"), (0, -14, "center"))
+_LETTER_WIDTH: Final = 4.4
+_LETTER_HEIGHT: Final = 9.0
+"""Size of a letter of the labels in points, roughly."""
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure, without touching pyplot's global state."""
+    return require("matplotlib.figure", "bench").Figure(
+        figsize=(width, height), layout="constrained"
+    )
+
+
+def save(figure: Any, path: Path) -> bool:
+    """Write a figure and return True."""
+    figure.savefig(path, dpi=_DPI)
+    return True
 
 
 def _figure(width: float = 7.0, height: float = 4.5) -> tuple[Any, Any]:
-    """Return a figure and its axes, without touching pyplot's global state."""
-    figure = require("matplotlib.figure", "bench").Figure(
-        figsize=(width, height), layout="constrained"
-    )
+    figure = new_figure(width, height)
     return figure, figure.subplots()
 
 
-def _save(figure: Any, path: Path) -> bool:
-    figure.savefig(path, dpi=_DPI)
-    return True
+def _label_points(axes: Any, labels: Sequence[tuple[str, float, float]]) -> None:
+    """Write names beside points, where they hide no name or point if there is room."""
+    scale = 72.0 / axes.figure.dpi
+    taken: list[tuple[float, float, float, float]] = []
+    for _, x, y in labels:
+        px, py = (scale * value for value in axes.transData.transform((x, y)))
+        taken.append((px - 4, py - 4, px + 4, py + 4))
+    for text, x, y in sorted(labels, key=lambda label: (label[1], label[2])):
+        px, py = (scale * value for value in axes.transData.transform((x, y)))
+        width = _LETTER_WIDTH * len(text)
+        spots = []
+        for dx, dy, side in (*_LABEL_SPOTS, *_LABEL_SPOTS_BELOW):
+            start = {"left": 0.0, "right": -width, "center": -width / 2}[side]
+            left, bottom = px + dx + start, py + dy
+            box = (left, bottom, left + width, bottom + _LETTER_HEIGHT)
+            spots.append(
+                (sum(_overlap(box, other) for other in taken), box, dx, dy, side)
+            )
+        _, box, dx, dy, side = min(spots, key=lambda spot: spot[0])
+        taken.append(box)
+        axes.annotate(
+            text, (x, y), fontsize="x-small", xytext=(dx, dy), ha=side,
+            textcoords="offset points",
+        )  # fmt: skip
+
+
+def _overlap(
+    one: tuple[float, float, float, float], other: tuple[float, float, float, float]
+) -> float:
+    """Return the area that two boxes (left, bottom, right, top) share."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return width * height if width > 0 and height > 0 else 0.0
 
 
 def recovery_by_noise(
@@ -38,11 +84,16 @@ def recovery_by_noise(
     if not measured:
         return False
     levels = sorted({*_LEVELS, *(group.noise for group in groups)})
-    figure, axes = _figure()
-    for method, rates in _leading(published):
+    figure, axes = _figure(9.0, 4.8)
+    for number, (method, rates) in enumerate(_leading(published)):
         points = [(levels.index(noise), rate) for noise, rate in rates]
-        axes.plot(*zip(*points, strict=True), ":", marker=".", lw=1, label=method)
-    for label, part in measured.items():
+        axes.plot(
+            *zip(*points, strict=True), ":", marker=_MARKERS[number], lw=1,
+            markersize=4, color="0.55", label=f"{method}, published",
+        )  # fmt: skip
+    for number, (label, part) in enumerate(measured.items()):
+        # Side by side, so that intervals do not hide each other.
+        shift = 0.05 * (number - (len(measured) - 1) / 2)
         part = sorted(part, key=lambda group: group.noise)
         rate = [100 * group.rate for group in part if group.rate is not None]
         low = [100 * group.rate_low for group in part if group.rate_low is not None]
@@ -51,14 +102,14 @@ def recovery_by_noise(
             [value - end for value, end in zip(rate, low, strict=True)],
             [end - value for value, end in zip(rate, high, strict=True)],
         ]
-        places = [levels.index(group.noise) for group in part]
+        places = [levels.index(group.noise) + shift for group in part]
         axes.errorbar(places, rate, spread, marker="o", capsize=3, lw=2, label=label)
     axes.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
     axes.set_xlabel("noise on training targets")
     axes.set_ylabel("recovered (%)")
     axes.set_ylim(0, 100)
-    axes.legend(fontsize="x-small", ncols=2)
-    return _save(figure, path)
+    figure.legend(fontsize="small", loc="outside right upper")
+    return save(figure, path)
 
 
 def _leading(
@@ -96,18 +147,18 @@ def recovery_by_time(
         steps = [100 * (i + 1) / len(part) for i in range(len(times))]
         last = steps[-1] if steps else 0.0
         axes.step([*times, max(end, 1e-2)], [*steps, last], where="post", label=label)
+    labels: list[tuple[str, float, float]] = []
     for rate in published:
         if rate["group"] == "all" and rate["noise"] == noise and "time_s" in rate:
             axes.plot(rate["time_s"], rate["rate"], "x", color="gray")
-            axes.annotate(
-                rate["method"], (rate["time_s"], rate["rate"]), fontsize="x-small"
-            )
+            labels.append((rate["method"], rate["time_s"], rate["rate"]))
     axes.set_xscale("log")
     axes.set_xlabel("time (s); crosses: published mean times")
     axes.set_ylabel(f"recovered (%), noise {noise:g}")
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize="small")
-    return _save(figure, path)
+    axes.set_ylim(0, 100)
+    axes.legend(fontsize="small", loc="upper left")
+    _label_points(axes, labels)
+    return save(figure, path)
 
 
 def modes(groups: Sequence[Group], path: Path) -> bool:
@@ -123,12 +174,12 @@ def modes(groups: Sequence[Group], path: Path) -> bool:
     }
     if not methods:
         return False
-    figure = require("matplotlib.figure", "bench").Figure(
-        figsize=(7.0, 3.5 * len(methods)), layout="constrained"
-    )
+    figure = new_figure(7.0, 3.5 * len(methods))
     panels = figure.subplots(len(methods), squeeze=False)[:, 0]
     for axes, (method, part) in zip(panels, methods.items(), strict=True):
-        names = list(dict.fromkeys(group.mode for group in part))
+        names = sorted(
+            {group.mode for group in part}, key=lambda mode: mode_place(method, mode)
+        )
         levels = sorted({group.noise for group in part})
         width = 0.8 / len(names)
         for number, mode in enumerate(names):
@@ -152,7 +203,7 @@ def modes(groups: Sequence[Group], path: Path) -> bool:
         axes.set_ylabel("recovered (%)")
         axes.set_title(method)
         axes.legend(fontsize="small")
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def blackbox(entries: Sequence[dict[str, Any]], path: Path) -> bool:
@@ -160,7 +211,8 @@ def blackbox(entries: Sequence[dict[str, Any]], path: Path) -> bool:
     shown = [entry for entry in entries if entry["r2_mean"] > 0]
     if not shown:
         return False
-    figure, axes = _figure(7.5, 5.0)
+    figure, axes = _figure(8.5, 5.5)
+    labels: list[tuple[str, float, float]] = []
     for entry in shown:
         point = entry["complexity_mean"], entry["r2_mean"]
         axes.plot(
@@ -169,12 +221,10 @@ def blackbox(entries: Sequence[dict[str, Any]], path: Path) -> bool:
             markersize=14 if entry["measured"] else 6,
             color=f"C{min(entry['rank'], 6) - 1}",
         )
-        axes.annotate(
-            entry["method"], point, fontsize="x-small", xytext=(4, 4),
-            textcoords="offset points",
-        )  # fmt: skip
+        labels.append((entry["method"], *point))
     axes.set_xscale("log")
     axes.set_xlabel("mean size (nodes)")
     axes.set_ylabel("mean test R2")
     axes.set_title("Stars: measured. Colour: Pareto rank (first in blue)")
-    return _save(figure, path)
+    _label_points(axes, labels)
+    return save(figure, path)

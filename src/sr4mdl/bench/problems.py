@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, Final, Literal
+
+from sr4mdl.errors import DataError
 
 FACTS_VERSION: Final = 1
 SUITES: Final = ("groundtruth", "blackbox", "classic")
@@ -140,6 +143,25 @@ def select_problems(suite: str, names: Sequence[str] | None) -> list[Problem]:
     return list(chosen.values())
 
 
-def read_published() -> dict[str, Any]:
-    """Return the published figures: keys ``recovery`` and ``blackbox``."""
-    return _read_facts("published")
+def read_published(path: Path | None = None) -> dict[str, Any]:
+    """Return the published figures: keys ``recovery`` and ``blackbox``.
+
+    Parameters
+    ----------
+    path : Path, optional
+        A file in the form of the package's own ``bench/data/published.json``.
+
+    Raises
+    ------
+    DataError
+        If the file is not of that form.
+    """
+    if path is None:
+        return _read_facts("published")
+    try:
+        figures = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path}: no published figures: {error}") from error
+    if not isinstance(figures, dict) or not {"recovery", "blackbox"} <= set(figures):
+        raise DataError(f"{path}: must hold lists under recovery and blackbox")
+    return figures

@@ -6,12 +6,19 @@ package's facts and always stand apart from measured ones.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from sr4mdl.bench import measures
+from sr4mdl.bench.documents import Document
+from sr4mdl.bench.gains import gain_table, gains
+from sr4mdl.bench.measures import Table
+from sr4mdl.bench.methods import ONLY_MODE, mode_place
 from sr4mdl.bench.metrics import pareto_ranks
 from sr4mdl.bench.problems import read_published
 from sr4mdl.bench.results import Row
+from sr4mdl.bench.suite_command import DEFAULT_ROWS, DEFAULT_TRAIN_ROWS
 from sr4mdl.bench.summary import (
     Group,
     by_problem,
@@ -25,10 +32,13 @@ REPORT_NAME: Final = "report.md"
 _TIMES: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 _MAX_LISTED: Final = 12
 
-Table = tuple[list[str], list[list[str]]]
 
-
-def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
+def write_report(
+    rows: Sequence[Row],
+    out: Path,
+    documents: Sequence[Document] = (),
+    published: dict[str, Any] | None = None,
+) -> list[Path]:
     """Write the report and its pictures; return the paths, the report first.
 
     Parameters
@@ -37,89 +47,174 @@ def write_report(rows: Sequence[Row], out: Path) -> list[Path]:
         Result rows of any suites, methods and budgets.
     out : Path
         Folder; made if it is not there.
+    documents : sequence of dict
+        Documents of the measuring commands.
+    published : dict, optional
+        Published figures; by default those that come with the package.
 
     Raises
     ------
     DataError
-        If there are no rows.
+        If there are neither rows nor documents.
     """
-    if not rows:
+    if not rows and not documents:
         raise DataError("the result files hold no rows")
-    from sr4mdl.bench import pictures
-
-    out.mkdir(parents=True, exist_ok=True)
     rows = name_budgets(rows)
+    if published is None:
+        published = read_published()
     suites: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         suites[row["suite"]].append(row)
-    parts = ["# Benchmark report", _overview(rows)]
-    written: list[Path] = []
-
-    def draw(name: str, title: str, paint: Callable[[Path], bool]) -> None:
-        if paint(out / name):
-            written.append(out / name)
-            parts.append(f"![{title}]({name})")
-
-    published = read_published()
+    draft = _Draft(out)
+    draft.add("# Benchmark report")
+    if rows:
+        draft.add(_overview(rows))
     if truth := suites.get("groundtruth"):
-        parts.append("## Recovery on the ground-truth problems")
-        for group, members in _with_total(truth):
-            parts.append(f"### {_GROUP_TITLES.get(group, group)}")
-            parts.append(to_markdown(recovery_table(members)))
-        draw(
-            "recovery_by_noise.png",
-            "Recovery by noise",
-            lambda path: pictures.recovery_by_noise(
-                group_rows(truth), published["recovery"], path
-            ),
-        )
-        parts.append("### Published rates, for comparison")
-        parts.append(_PUBLISHED_NOTE)
-        parts.append(to_markdown(published_table(published["recovery"])))
-        parts.append("### Recovery against time")
-        parts.append(to_markdown(time_table(truth)))
-        draw(
-            "recovery_by_time.png",
-            "Recovery against time",
-            lambda path: pictures.recovery_by_time(truth, published["recovery"], path),
-        )
+        _write_groundtruth(draft, truth, published["recovery"])
     if classic := suites.get("classic"):
-        parts.append("## Recovery on the classic problems")
-        for group, members in _with_total(classic):
-            parts.append(f"### {_GROUP_TITLES.get(group, group)}")
-            parts.append(to_markdown(recovery_table(members)))
-    judged = [row for row in rows if row["suite"] != "blackbox"]
-    if modes := mode_table(judged):
-        parts.append("## Modes")
-        parts.append(
-            "Problems that a mode recovers in more (gained) or fewer (lost) trials "
-            "than the method's first mode, over the runs that both have."
-        )
-        parts.append(to_markdown(modes))
-        draw(
-            "modes.png",
-            "Recovery by mode",
-            lambda path: pictures.modes(group_rows(judged), path),
-        )
+        draft.add("## Recovery on the classic problems")
+        _write_groups(draft, classic)
+    _write_modes(draft, [row for row in rows if row["suite"] != "blackbox"])
     if tables := suites.get("blackbox"):
-        parts.append("## Black-box problems")
-        entries = blackbox_entries(group_rows(tables), published["blackbox"])
-        n_sets = len(by_problem(row for row in tables if not is_data_missing(row)))
-        parts.append(
-            f"Measured on {n_sets} data sets. Mean over data sets of the median over "
-            "trials; the Pareto rank weighs mean test R2 against mean size."
+        _write_blackbox(draft, tables, published["blackbox"])
+    _write_network(draft, documents)
+    if rows:
+        draft.add(*_failures(rows))
+        draft.add("## Commands", "```\n" + "\n".join(commands(rows)) + "\n```")
+    return draft.save(REPORT_NAME)
+
+
+class _Draft:
+    """A report as it grows: paragraphs and pictures."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._parts: list[str] = []
+        self._pictures: list[Path] = []
+        out.mkdir(parents=True, exist_ok=True)
+
+    def add(self, *paragraphs: str) -> None:
+        self._parts += paragraphs
+
+    def table(self, table: Table) -> None:
+        self.add(to_markdown(table))
+
+    def picture(self, name: str, title: str, paint: Callable[[Path], bool]) -> None:
+        """Have a picture painted and show it if there was anything to paint."""
+        path = self.out / name
+        if paint(path):
+            self._pictures.append(path)
+            self.add(f"![{title}]({name})")
+
+    def save(self, name: str) -> list[Path]:
+        path = self.out / name
+        path.write_text("\n\n".join(self._parts) + "\n", encoding="utf-8")
+        return [path, *self._pictures]
+
+
+def _write_groups(draft: _Draft, rows: list[Row]) -> None:
+    for group, members in _with_total(rows):
+        draft.add(f"### {_GROUP_TITLES.get(group, group)}")
+        draft.table(recovery_table(members))
+
+
+def _write_groundtruth(
+    draft: _Draft, rows: list[Row], published: Sequence[dict[str, Any]]
+) -> None:
+    from sr4mdl.bench import pictures
+
+    draft.add("## Recovery on the ground-truth problems")
+    _write_groups(draft, rows)
+    draft.picture(
+        "recovery_by_noise.png",
+        "Recovery by noise",
+        lambda path: pictures.recovery_by_noise(group_rows(rows), published, path),
+    )
+    draft.add("### Published rates, for comparison", _PUBLISHED_NOTE)
+    draft.table(published_table(published))
+    draft.add("### Recovery against time")
+    draft.table(time_table(rows))
+    draft.picture(
+        "recovery_by_time.png",
+        "Recovery against time",
+        lambda path: pictures.recovery_by_time(rows, published, path),
+    )
+    if entries := gains(rows):
+        draft.add("## What the network adds", _GAINS_NOTE)
+        draft.table(gain_table(entries))
+
+
+def _write_modes(draft: _Draft, rows: list[Row]) -> None:
+    from sr4mdl.bench import pictures
+
+    table = mode_table(rows)
+    if table is None:
+        return
+    draft.add(
+        "## Modes",
+        "Problems that a mode recovers in more (gained) or fewer (lost) trials "
+        "than the method's first mode, over the runs that both have.",
+    )
+    draft.table(table)
+    draft.picture(
+        "modes.png",
+        "Recovery by mode",
+        lambda path: pictures.modes(group_rows(rows), path),
+    )
+
+
+def _write_blackbox(
+    draft: _Draft, rows: list[Row], published: Sequence[dict[str, Any]]
+) -> None:
+    from sr4mdl.bench import pictures
+
+    entries = blackbox_entries(group_rows(rows), published)
+    n_sets = len(by_problem(row for row in rows if not is_data_missing(row)))
+    draft.add(
+        "## Black-box problems",
+        f"Measured on {n_sets} data sets. Mean over data sets of the median over "
+        "trials; the Pareto rank weighs mean test R2 against mean size.",
+    )
+    draft.table(blackbox_table(entries))
+    draft.picture(
+        "blackbox.png",
+        "R2 against complexity",
+        lambda path: pictures.blackbox(entries, path),
+    )
+
+
+def _write_network(draft: _Draft, documents: Sequence[Document]) -> None:
+    """Write what the measuring commands said of the network and the speed."""
+    from sr4mdl.bench import network_pictures
+
+    if guided := measures.of_kind(documents, "guidance"):
+        draft.add("## Guidance", _GUIDANCE_NOTE)
+        draft.table(measures.guidance_table(guided))
+    if valued := measures.of_kind(documents, "mdlformer"):
+        draft.add("## Estimated lengths")
+        draft.table(measures.value_table(valued))
+        for panel in dict.fromkeys(name for one in valued for name in one["panels"]):
+            draft.add(f"### By {panel}")
+            draft.table(measures.panel_table(valued, panel))
+        draft.picture(
+            "ablation.png",
+            "Estimated lengths by setting",
+            lambda path: network_pictures.ablation(valued, path),
         )
-        parts.append(to_markdown(blackbox_table(entries)))
-        draw(
-            "blackbox.png",
-            "R2 against complexity",
-            lambda path: pictures.blackbox(entries, path),
+    for number, document in enumerate(measures.of_kind(documents, "casestudy")):
+        cases = document["cases"]
+        draft.add("## Case studies", _CASE_NOTE)
+        draft.picture(
+            f"casestudy{number or ''}.png",
+            "Estimates along derivations",
+            partial(network_pictures.casestudy, cases),
         )
-    parts += _failures(rows)
-    parts += ["## Commands", "```\n" + "\n".join(commands(rows)) + "\n```"]
-    report = out / REPORT_NAME
-    report.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return [report, *written]
+        for case in cases:
+            draft.add(f"### {case['problem']}: `{case['formula']}`")
+            draft.table(measures.casestudy_table(case))
+    for document in measures.of_kind(documents, "speed"):
+        draft.add("## Speed")
+        draft.table(measures.speed_table(document))
 
 
 _GROUP_TITLES: Final = {
@@ -130,6 +225,21 @@ _GROUP_TITLES: Final = {
 _PUBLISHED_NOTE: Final = (
     "Symbolic solution rate in percent. Budgets, seeds and subsets differ between "
     "sources; SRBench's methods had up to 8 hours a problem."
+)
+
+_GAINS_NOTE: Final = (
+    "Runs of each mode beside the same runs of `closing`, which reads the formula off "
+    "the variables without a search. The runs that closing does not solve show what "
+    "the search and its guide are worth."
+)
+_GUIDANCE_NOTE: Final = (
+    "States met on derivations of known formulas: the share in which a correct move is "
+    "ranked so high, ties counted as a random order would."
+)
+_CASE_NOTE: Final = (
+    "Estimates after each right move (red) and after every wrong one (grey; blue where "
+    "at or below the right one, their share written above). `policy prefers` is the "
+    "share of wrong moves that the policy finds at least as likely as the right one."
 )
 
 
@@ -271,8 +381,10 @@ def mode_table(rows: Sequence[Row]) -> Table | None:
     for (method, noise), modes in sorted(groups.items()):
         if len(modes) < 2:
             continue
-        first, *_ = modes
-        for mode, part in modes.items():
+        names = sorted(modes, key=lambda mode: mode_place(method, mode))
+        first = names[0]
+        for mode in names:
+            part = modes[mode]
             gained, lost, shared = _compare(part, modes[first])
             (group,) = group_rows(part)
             body.append(
@@ -370,28 +482,32 @@ def blackbox_table(entries: Iterable[dict[str, Any]]) -> Table:
 
 
 def commands(rows: Sequence[Row]) -> list[str]:
-    """Return the commands that make these rows again."""
+    """Return the commands that make these rows again; modes run alike are one."""
     parts: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         budget = row["budget"]
         mode = row["mode"].partition(",")[0]
         key = (row["suite"], row["method"], mode, *sorted(budget.items()))
         parts[key].append(row)
-    lines = []
+    lines: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (suite, method, mode, *_), part in sorted(parts.items()):
         budget = part[0]["budget"]
         noises = ",".join(f"{level:g}" for level in sorted({r["noise"] for r in part}))
-        line = f"sr4mdl bench {suite} --method {method}"
-        if mode != "default":
-            line += f" --mode {mode}"
-        line += f" --seeds {len({row['seed'] for row in part})} --noise {noises}"
-        line += f" --time {budget['time_s']:g}"
-        if suite == "groundtruth":
-            line += f" --rows {budget['n_rows']}"
+        options = f" --seeds {len({row['seed'] for row in part})} --noise {noises}"
+        options += f" --time {budget['time_s']:g}"
+        if suite == "groundtruth" and budget["n_rows"] != DEFAULT_ROWS:
+            options += f" --rows {budget['n_rows']}"
+        if suite != "classic" and budget["max_train_rows"] != DEFAULT_TRAIN_ROWS:
+            options += f" --train-rows {budget['max_train_rows']}"
         if suite != "classic":
-            line += f" --train-rows {budget['max_train_rows']} --data DIR"
-        lines.append(line)
-    return lines
+            options += " --data DIR"
+        lines[f"sr4mdl bench {suite} --method {method}", options].append(mode)
+    return [
+        start
+        + (f" --mode {','.join(modes)}" if modes != list(ONLY_MODE) else "")
+        + options
+        for (start, options), modes in lines.items()
+    ]
 
 
 def _overview(rows: Sequence[Row]) -> str:

@@ -10,6 +10,7 @@ import selectors
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
 from sr4mdl.bench.isolation import Child
@@ -86,7 +87,11 @@ def plan_runs(
     n_rows: int,
     max_train_rows: int,
 ) -> list[RunSpec]:
-    """Return all runs, seeds outermost, so that early results are of use.
+    """Return all runs in an order in which early results are of use.
+
+    Seeds are outermost, then noise levels. Within these the problems come in a random
+    order, the same each time, with all methods of a problem together: a table that was
+    cut off is a fair sample of the problems, and compares methods on the same ones.
 
     Parameters
     ----------
@@ -103,6 +108,7 @@ def plan_runs(
     n_rows, max_train_rows : int
         Rows regenerated, and cap on training rows.
     """
+    shuffled = sorted(problems, key=lambda name: sha256(name.encode()).digest())
     return [
         RunSpec(
             suite=suite,
@@ -117,8 +123,8 @@ def plan_runs(
         )
         for seed in seeds
         for noise in noises
+        for problem in shuffled
         for method, mode in methods
-        for problem in problems
     ]
 
 

@@ -99,6 +99,19 @@ def read_noise(text: str) -> list[float]:
     return levels
 
 
+def find_data(folder: Path | None) -> Path | None:
+    """Return the folder that holds one folder a table: it, or ``datasets`` in it.
+
+    PMLB's own repository keeps its tables in ``datasets``.
+    """
+    if folder is None:
+        return None
+    if not folder.is_dir():
+        raise BenchOptionError(f"--data: no folder {str(folder)!r}")
+    inner = folder / "datasets"
+    return inner if inner.is_dir() else folder
+
+
 def choose_modes(methods: Sequence[str], modes: str | None) -> list[tuple[str, str]]:
     """Return the pairs of method and mode that the options ask for."""
     from sr4mdl.bench.methods import ONLY_MODE, find_method
@@ -141,8 +154,7 @@ def run(arguments: Namespace) -> int:
         raise BenchOptionError(f"--time: must be above 0, got {arguments.time:g}")
     if arguments.rows < 8 or arguments.train_rows < 0:
         raise BenchOptionError("--rows must be at least 8, --train-rows at least 0")
-    if arguments.data is not None and not arguments.data.is_dir():
-        raise BenchOptionError(f"--data: no folder {str(arguments.data)!r}")
+    data_dir = find_data(arguments.data)
     try:
         names = None if arguments.problems is None else _split(arguments.problems)
         problems = select_problems(suite, names)
@@ -153,7 +165,7 @@ def run(arguments: Namespace) -> int:
             n_threads=arguments.threads,
             memory_gib=arguments.memory or None,
             step_limit=arguments.verdict_time,
-            data_dir=None if arguments.data is None else str(arguments.data.resolve()),
+            data_dir=None if data_dir is None else str(data_dir.resolve()),
         )
     except ValueError as error:
         raise BenchOptionError(str(error)) from error

@@ -6,6 +6,8 @@ of NaN. Shapes: B batch, N tokens, H heads, D width of a head, W width of a toke
 R rows, C columns.
 """
 
+import importlib.util
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -18,17 +20,39 @@ MASKED: Final = -1e4
 """Added to the score of what does not exist."""
 
 
+PackedAttention = Callable[[Tensor, Tensor, bool], Tensor]
+"""Attention of tokens (B, R, C, 3, H, D) with bias (B, N), across rows or columns."""
+
+
 class AttentionKernels:
     """Which kernels attention uses; they differ in speed, not in what they compute."""
 
     explicit: bool = False
     """Plain matrix products everywhere, for export."""
-    broadcast_columns: bool | None = None
-    """Whether the few columns are attended by products and sums that a compiler
-    fuses; None means: when compiled for a GPU."""
+    packed: PackedAttention | None = None
+    """One kernel for few tokens, as in ``fused_attention``, where it can run."""
 
 
 KERNELS: Final = AttentionKernels()
+MAX_PACKED_TOKENS: Final = 64
+"""Most tokens that the packed kernel is used for."""
+
+
+def choose_kernels(device: torch.device) -> None:
+    """Use the packed kernel on a GPU where Triton is installed, else none."""
+    KERNELS.packed = None
+    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+        from sr4mdl.mdlformer.fused_attention import packed_attention
+
+        KERNELS.packed = packed_attention
+
+
+def _packed_kernel(n_tokens: int, size: int) -> PackedAttention | None:
+    """Return the packed kernel if so many tokens and heads of this width suit it."""
+    power_of_two = size >= 16 and size & (size - 1) == 0
+    if KERNELS.explicit or n_tokens > MAX_PACKED_TOKENS or not power_of_two:
+        return None
+    return KERNELS.packed
 
 
 def mask_bias(mask: Tensor) -> Tensor:
@@ -51,16 +75,7 @@ def attend_columns(
     queries: Tensor, keys: Tensor, values: Tensor, bias_B1C: Tensor
 ) -> Tensor:
     """Attend across the columns of each row; all of shape (B, R, C, H, D)."""
-    broadcast = KERNELS.broadcast_columns
-    if broadcast is None:
-        broadcast = queries.is_cuda and torch.compiler.is_compiling()
-    scale = float(queries.shape[-1] ** -0.5)
-    if broadcast and not KERNELS.explicit:
-        scores = (queries.unsqueeze(3) * keys.unsqueeze(2)).sum(-1) * scale
-        weights = (scores + bias_B1C[:, :, None, :, None]).softmax(3)
-        mixed = (weights.to(values.dtype).unsqueeze(-1) * values.unsqueeze(2)).sum(3)
-        return mixed.to(values.dtype)
-    swapped = queries.transpose(2, 3) * scale
+    swapped = queries.transpose(2, 3) * float(queries.shape[-1] ** -0.5)
     scores = swapped @ keys.permute(0, 1, 3, 4, 2) + bias_B1C[:, :, None, None, :]
     weights = scores.softmax(-1).to(values.dtype)
     return (weights @ values.transpose(2, 3)).transpose(2, 3)
@@ -97,12 +112,27 @@ class Projections(nn.Module):
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return three tensors of shape (..., H, D)."""
-        shape = (self.n_heads, self.query.out_features // self.n_heads)
+        shape = (self.n_heads, self.size)
         return (
             self.query(tokens).unflatten(-1, shape),
             self.key(tokens).unflatten(-1, shape),
             self.value(tokens).unflatten(-1, shape),
         )
+
+    def packed(self, tokens: Tensor) -> Tensor:
+        """Return the three in one tensor of shape (..., 3, H, D)."""
+        maps = (self.query, self.key, self.value)
+        joined = functional.linear(
+            tokens,
+            torch.cat([part.weight for part in maps]),
+            torch.cat([part.bias for part in maps]),
+        )
+        return joined.view(*tokens.shape[:-1], 3, self.n_heads, self.size)
+
+    @property
+    def size(self) -> int:
+        """Width of a head."""
+        return self.query.out_features // self.n_heads
 
 
 class SelfAttention(nn.Module):
@@ -115,6 +145,11 @@ class SelfAttention(nn.Module):
 
     def forward(self, tokens_BNW: Tensor, bias_B11N: Tensor) -> Tensor:
         """Return the attended tokens, of the same shape."""
+        kernel = _packed_kernel(tokens_BNW.shape[1], self.projections.size)
+        if kernel is not None:
+            packed = self.projections.packed(tokens_BNW).unsqueeze(1)
+            together = kernel(packed, bias_B11N[:, 0, 0].contiguous(), False)
+            return self.output(together.squeeze(1).flatten(2))  # type: ignore[no-any-return]
         queries, keys, values = self.projections(tokens_BNW)
         mixed = attend(
             queries.transpose(1, 2),
@@ -231,10 +266,18 @@ class CellLayer(nn.Module):
         )
 
     def _mix_columns(self, normed: Tensor, bias: Tensor) -> Tensor:
+        kernel = _packed_kernel(normed.shape[2], self.across_columns.size)
+        if kernel is not None:
+            packed = self.across_columns.packed(normed)
+            return kernel(packed, bias[:, 0].contiguous(), False).flatten(3)
         queries, keys, values = self.across_columns(normed)
         return attend_columns(queries, keys, values, bias).flatten(3)
 
     def _mix_rows(self, normed: Tensor, bias: Tensor) -> Tensor:
+        kernel = _packed_kernel(normed.shape[1], self.across_rows.size)
+        if kernel is not None:
+            packed = self.across_rows.packed(normed)
+            return kernel(packed, bias[:, 0, 0].contiguous(), True).flatten(3)
         # Columns and heads merge into one axis of heads without a copy.
         columns, heads = normed.shape[2], self.across_rows.n_heads
         queries, keys, values = (

@@ -180,7 +180,10 @@ class _CellHeads(nn.Module):
         weight = column_mask_BC.unsqueeze(-1).to(u.dtype)
         count = weight.sum(1)
         mean = (u * weight).sum(1) / count.clamp(min=1.0)
-        largest = (u + mask_bias(column_mask_BC).unsqueeze(-1).to(u.dtype)).amax(1)
+        # max, not amax: compiled, the gradient of amax in bf16 compares with a maximum
+        # rounded otherwise, finds no equal element and divides by their count, 0.
+        biased = u + mask_bias(column_mask_BC).unsqueeze(-1).to(u.dtype)
+        largest = biased.max(1).values
         summary = self.summary(
             torch.cat([mean, largest, count * (1.0 / MAX_COLUMNS)], -1)
         )

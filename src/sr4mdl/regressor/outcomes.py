@@ -20,6 +20,7 @@ from sr4mdl.search import SearchMemory, SearchResult
 from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
 from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
+from sr4mdl.simplify import simplify
 
 _STEP: Final = 6e-6
 """Relative step of central differences, about the cube root of the round-off."""
@@ -135,7 +136,7 @@ def make_outcome(
     candidates = [
         Equation(
             table.target,
-            one.expression,
+            _allowed_form(one.expression, limits),
             one.rmse,
             one.r2,
             one.formula_bits,
@@ -236,6 +237,13 @@ def _outcome(
         notes=notes,
         memory=memory,
     )
+
+
+def _allowed_form(expression: Expression, limits: Limits) -> Expression:
+    """Return the shortest form of a formula whose usual form is not allowed."""
+    if limits.permits(expression):
+        return expression
+    return simplify(expression)
 
 
 def choose(
@@ -421,21 +429,22 @@ def _standard_errors(
     jacobian = np.empty((n_rows, n_constants))
     for place in range(n_constants):
         step = np.zeros(n_constants)
-        step[place] = _STEP * max(abs(start[place]), 1e-8)
+        step[place] = _STEP * (abs(start[place]) or 1e-8)
         with np.errstate(all="ignore"):
             change = values(start + step) - values(start - step)
             jacobian[:, place] = change / (2.0 * step[place])
     if not np.all(np.isfinite(jacobian)):
         return unknown
-    sizes = np.sqrt(np.sum(np.square(jacobian), axis=0))
+    sizes = np.array([root_mean_square(column) for column in jacobian.T])
+    sizes *= math.sqrt(n_rows)
     if not np.all(np.isfinite(sizes)) or np.any(sizes == 0.0):
         return unknown
     scaled = jacobian / sizes
     singular = np.linalg.svd(scaled, compute_uv=False)
     if singular[-1] < 1e-6 * singular[0]:
         return unknown  # constants that make up for each other
-    residuals = values(start) - y
-    variance = float(np.sum(np.square(residuals))) / (n_rows - n_constants)
-    covariance = np.linalg.inv(scaled.T @ scaled) * variance
-    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0)) / sizes
+    error = root_mean_square(values(start) - y)
+    error *= math.sqrt(n_rows / (n_rows - n_constants))
+    covariance = np.linalg.inv(scaled.T @ scaled)
+    deviations = error * np.sqrt(np.maximum(np.diag(covariance), 0.0)) / sizes
     return [float(one) for one in deviations]

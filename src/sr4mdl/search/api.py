@@ -1,7 +1,7 @@
 """The search as one call: data and settings in, the answer with its history out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -31,10 +31,12 @@ from sr4mdl.search.memory import (
 from sr4mdl.search.plain import PlainSearch
 from sr4mdl.search.readout import NOTHING, Reading, Readout
 from sr4mdl.search.rows import SearchData
+from sr4mdl.search.scaling import Scaling
 from sr4mdl.search.screening import choose, importance, newcomers
 from sr4mdl.search.state import Column, ColumnTable, State, Target, usable
 from sr4mdl.search.stopping import Stopper
 from sr4mdl.search.tree import Tree
+from sr4mdl.text import parse
 
 DEFAULT_GUIDE_ROWS: Final = 100
 """Rows shown to a guide that does not say how many it wants."""
@@ -118,7 +120,42 @@ def search(
     config = SearchConfig() if config is None else config
     if dataset.y is None:
         raise ValueError("dataset must have a target to search for, got y=None")
-    return _Run(dataset, config, guide, listener, memory, store).run()
+    scaling = Scaling.of(dataset, config.limits.operators)
+    if scaling is None:
+        return _Run(dataset, config, guide, listener, memory, store).run()
+    told = scaling.restoring(listener)
+    if memory is not None:
+        memory = memory.with_formulas(scaling.scale, dataset.names)
+    kept = None if store is None else _restoring_store(store, scaling)
+    run = _Run(scaling.dataset(), config, guide, told, memory, kept)
+    return _restored(run.run(), scaling)
+
+
+def _restoring_store(
+    store: Callable[[SearchMemory], None], scaling: Scaling
+) -> Callable[[SearchMemory], None]:
+    """Return a store that gets formulas in the units of the data."""
+    return lambda known: store(
+        known.with_formulas(scaling.restore, scaling.original.names)
+    )
+
+
+def _restored(result: SearchResult, scaling: Scaling) -> SearchResult:
+    """Return the answer of a scaled search in the units of the data."""
+    history = result.statistics.history
+    history[:] = [
+        (seconds, bits, str(scaling.restore(parse(formula))))
+        for seconds, bits, formula in history
+    ]
+    runner_up = result.runner_up
+    return replace(
+        result,
+        best=scaling.restore_solution(result.best),
+        front=tuple(scaling.restore_solution(one) for one in result.front),
+        runner_up=None if runner_up is None else scaling.restore_solution(runner_up),
+        notes=(*result.notes, scaling.note()),
+        memory=result.memory.with_formulas(scaling.restore, scaling.original.names),
+    )
 
 
 class _Run:
@@ -154,12 +191,15 @@ class _Run:
             physical_constants=config.physical_constants,
         )
         self.readout = Readout(self.data, self.judge, self.budget, config.families)
+        # The modes for comparison end where the paper's search ends.
+        guided = config.mode in ("policy", "uniform")
         self.stopper = Stopper(
             self.judge,
             self.budget,
             self.data.search,
             early=config.early_stop,
             patience=config.patience,
+            exact_patience=config.exact_patience if guided else 0,
         )
         self.columns = ColumnTable()
         self.tree: Tree | None = None
@@ -336,7 +376,8 @@ class _Run:
     def read_root(self, root: State) -> tuple[Reading, int]:
         """Close the root, in full if it is not solved quickly."""
         reading = self.readout.quick(root)
-        if self.stopper.reason() is not None:
+        # A full closing is dear; it is for what is not solved.
+        if self.stopper.reason() is not None or self.stopper.solved:
             return reading, 1
         full = self.readout.full(root, time_share=0.5)
         return (reading, 1) if full is None else (full, 2)

@@ -49,7 +49,8 @@ class SearchConfig:
     early_stop: bool = True
     """Whether to stop before the budget when the code cannot get shorter."""
     physical_constants: Sequence[float] = ()
-    """Values that constants of the answer may be rounded to, beside short numbers."""
+    """Values that constants of the answer may be rounded to, beside short numbers:
+    these, their inverses, squares and roots, and small rationals of them."""
 
     families: Families = "all"
     """What closing tries: all families, or the paper's linear map alone."""
@@ -84,6 +85,9 @@ class SearchConfig:
     """Batches between two full closings, at least 1."""
     patience: int = 400
     """Readouts without gain after which noise-level residuals end the search."""
+    exact_patience: int = 12
+    """Readouts without gain, 0 or more, that look for a shorter form of an exact
+    formula of more than 10 symbols."""
     n_playouts: int = 10
     """Random playouts per new state in ``mdl`` and ``error``, at least 1."""
     playout_depth: int = 5
@@ -178,6 +182,7 @@ _LEAST = {
     "n_quick": 0,
     "full_interval": 1,
     "patience": 1,
+    "exact_patience": 0,
     "n_playouts": 1,
     "playout_depth": 0,
     "population_size": 4,

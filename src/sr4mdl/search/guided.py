@@ -214,7 +214,9 @@ class GuidedSearch:
 
     def close_one_in_full(self) -> None:
         """Close the most promising of the quickly closed states in full."""
-        if not self._closed or self.stopper.reason() is not None:
+        if not self._closed or self.stopper.solved:
+            return
+        if self.stopper.reason() is not None:
             return
         _, _, node = heapq.heappop(self._closed)
         reading = self.readout.full(node.state)

@@ -19,13 +19,14 @@ from sr4mdl.search.budget import Budget
 from sr4mdl.search.events import Reporter
 from sr4mdl.search.rows import Rows, SearchData
 from sr4mdl.selection.bits import (
-    constant_bits,
     error_floor,
     formula_bits,
     residual_bits,
     root_mean_square,
     supported_constant_bits,
 )
+from sr4mdl.selection.conventions import conventional
+from sr4mdl.selection.known import KnownValues
 from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import Choice, ParetoArchive
 from sr4mdl.selection.snapping import snap_constants
@@ -99,7 +100,7 @@ class Judge:
         self.budget = budget
         self.reporter = reporter
         self.limits = Limits() if limits is None else limits
-        self.physical_constants = physical_constants
+        self.known = KnownValues(tuple(physical_constants))
         self.archive: ParetoArchive[Solution] = ParetoArchive()
         self.best: Solution | None = None
         self.last_gain = 0
@@ -129,7 +130,7 @@ class Judge:
             r2 = 1.0 if rmse <= EXACT * floor else -math.inf
         return Solution(
             expression,
-            formula_bits(expression, len(rows.names)),
+            formula_bits(expression, len(rows.names)) - self.known.saving(expression),
             residual_bits(rmse, len(rows), floor),
             rmse,
             r2,
@@ -180,7 +181,7 @@ class Judge:
             again = self.measure(shorter, self.data.judge)
             if again is not None and again.bits < found.bits:
                 found = again
-        if found.exact and _is_plain(found.expression):
+        if found.exact and self._is_plain(found.expression):
             return found
         if any(node.value is not None for node in found.expression.subexpressions()):
             found = self.refit(found, self.data.judge)
@@ -190,7 +191,7 @@ class Judge:
         self.archive.add(found)
         if self.best is None or found.bits < self.best.bits:
             self.best = found
-            self.settled = found.exact and _is_plain(found.expression)
+            self.settled = found.exact and self._is_plain(found.expression)
             self.last_gain = self.budget.n_evaluations
             seconds = self.budget.elapsed
             self.budget.statistics.history.append(
@@ -217,7 +218,7 @@ class Judge:
             rows.inputs,
             rows.y,
             len(rows.names),
-            physical=self.physical_constants,
+            known=self.known,
         )
         if snapped is None or not self.permits(snapped.expression):
             return solution
@@ -285,6 +286,12 @@ class Judge:
                 measured = again
         return measured
 
+    def _is_plain(self, expression: Expression) -> bool:
+        return all(
+            node.value is None or self.known.bits(node.value) <= PLAIN_BITS
+            for node in expression.subexpressions()
+        )
+
     def _finite(self, expression: Expression) -> bool:
         return bool(np.all(np.isfinite(_values(expression, self.data.all))))
 
@@ -296,17 +303,14 @@ class Judge:
         return Rows(self.data.dataset, chosen)
 
     def _presented(self, solution: Solution) -> Solution:
-        written = present(solution.expression)
-        if not self.permits(written):
-            return solution
-        return replace(solution, expression=written)
-
-
-def _is_plain(expression: Expression) -> bool:
-    return all(
-        node.value is None or constant_bits(node.value) <= PLAIN_BITS
-        for node in expression.subexpressions()
-    )
+        """Return a formula in the form that people write, where that is allowed."""
+        rows = self.data.all
+        usual = conventional(solution.expression, rows.X, rows.names)
+        for form in (usual, solution.expression):
+            written = present(form)
+            if self.permits(written):
+                return replace(solution, expression=written)
+        return solution
 
 
 def _mean(values: FloatArray) -> float:

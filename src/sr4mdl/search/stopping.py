@@ -1,7 +1,8 @@
 """Early stop: when the code cannot get shorter.
 
 Two cases. An exact formula with plain constants: only another exact formula with
-fewer symbols could be better. Or residuals that look like noise: neighbours in the
+fewer symbols could be better, and a few more readouts look for one unless it is short
+already. Or residuals that look like noise: neighbours in the
 table no longer have similar residuals, although they do have similar targets, and
 many readouts in a row have brought nothing.
 """
@@ -18,6 +19,8 @@ from sr4mdl.search.rows import Rows
 
 VISIBLE: Final = 0.5
 """Neighbour ratio of y up to which the table shows structure at all."""
+SHORT_LENGTH: Final = 10
+"""An exact formula of at most so many symbols ends a search at once."""
 MIN_ROWS: Final = 30
 """Rows below which noise cannot be told from structure."""
 
@@ -53,13 +56,21 @@ class Stopper:
     """Says when a search ends and why."""
 
     def __init__(
-        self, judge: Judge, budget: Budget, rows: Rows, *, early: bool, patience: int
+        self,
+        judge: Judge,
+        budget: Budget,
+        rows: Rows,
+        *,
+        early: bool,
+        patience: int,
+        exact_patience: int = 0,
     ) -> None:
         self.judge = judge
         self.budget = budget
         self.rows = rows
         self.early = early
         self.patience = patience
+        self.exact_patience = exact_patience
         self._asked_at = 0
 
     def reason(self) -> StopReason | None:
@@ -67,15 +78,23 @@ class Stopper:
         reason = self.budget.reason()
         if reason is not None or not self.early:
             return reason
-        if self.judge.settled:
-            return "exact"
         n_evaluations = self.budget.n_evaluations
+        if self.judge.settled:
+            assert self.judge.best is not None
+            short = self.judge.best.length <= SHORT_LENGTH
+            patient = n_evaluations - self.judge.last_gain < self.exact_patience
+            return None if patient and not short else "exact"
         waited = n_evaluations - max(self.judge.last_gain, self._asked_at)
         if waited >= self.patience:
             self._asked_at = n_evaluations
             if self.at_noise_floor():
                 return "noise floor"
         return None
+
+    @property
+    def solved(self) -> bool:
+        """Whether all that is left to do is to look for a shorter form."""
+        return self.early and self.judge.settled
 
     def at_noise_floor(self) -> bool:
         """Return whether what the best formula leaves looks like noise."""

@@ -28,6 +28,7 @@ from sr4mdl.selection.bits import (
     residual_bits,
 )
 from sr4mdl.selection.fitting import Fit, Form, fit_constants
+from sr4mdl.selection.known import KnownValues
 from sr4mdl.selection.tidying import tidy
 
 MAX_OFFERS: Final = 3
@@ -37,8 +38,7 @@ _SIMPLE_BITS: Final = 9.0
 
 _SURE_BITS: Final = 0.05
 """Growth of the residual bits below which rounding a constant is no question."""
-PHYSICAL_BITS: Final = 12.0
-"""Bits charged for naming a physical constant."""
+_NOTHING_KNOWN: Final = KnownValues()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Snapped:
 
 
 def offers(
-    value: float, deviation: float, physical: Sequence[float] = ()
+    value: float, deviation: float, known: KnownValues = _NOTHING_KNOWN
 ) -> tuple[FloatArray, FloatArray]:
     """Return the short numbers within about eight deviations of a value.
 
@@ -73,8 +73,8 @@ def offers(
         The fitted constant.
     deviation : float
         Its standard deviation; 0 if it is known exactly.
-    physical : sequence of float
-        Further numbers to offer, such as physical constants.
+    known : KnownValues
+        Values that may be named; none by default.
 
     Returns
     -------
@@ -98,14 +98,12 @@ def offers(
         if number == size:
             break
     multiples, multiple_bits = rational_multiples(size)
-    all_numbers = np.concatenate([numbers, multiples])
-    all_bits = np.concatenate([bits, multiple_bits]) + sign_bits
+    named, named_bits = known.near(size)
+    all_numbers = np.concatenate([numbers, multiples, named])
+    all_bits = np.concatenate([bits, multiple_bits, named_bits]) + sign_bits
     all_bits[0] -= sign_bits
     if value < 0:
         all_numbers = -all_numbers
-    if physical:
-        all_numbers = np.concatenate([all_numbers, physical])
-        all_bits = np.concatenate([all_bits, np.full(len(physical), PHYSICAL_BITS)])
     near = np.abs(all_numbers - value) <= 8.0 * deviation + 1e-9 * size
     return all_numbers[near], all_bits[near]
 
@@ -132,12 +130,12 @@ class _Snapper:
         form: Form,
         y: FloatArray,
         n_variables: int,
-        physical: Sequence[float],
+        known: KnownValues,
     ) -> None:
         self.form = form
         self.y = y
         self.n_variables = n_variables
-        self.physical = physical
+        self.known = known
         self.floor = error_floor(y)
 
     def residual_bits(self, fit: Fit) -> float:
@@ -155,8 +153,8 @@ class _Snapper:
             deviation = noise * math.sqrt(max(variance, 0.0))
             if not math.isfinite(deviation):
                 deviation = abs(value)
-            raw = constant_bits(value)
-            numbers, bits = offers(value, deviation, self.physical)
+            raw = self.known.bits(value)
+            numbers, bits = offers(value, deviation, self.known)
             if variance > 0.0:
                 # What the squared error grows by once the others are refitted.
                 growth = np.square((numbers - value) / math.sqrt(variance)) / n_rows
@@ -185,7 +183,7 @@ def snap_constants(
     y: FloatArray,
     n_variables: int,
     *,
-    physical: Sequence[float] = (),
+    known: KnownValues = _NOTHING_KNOWN,
     refit_simple: bool = False,
 ) -> Snapped | None:
     """Fit and round the constants of a formula so that its code is shortest.
@@ -200,8 +198,8 @@ def snap_constants(
         The target.
     n_variables : int
         Variables that the data have.
-    physical : sequence of float, default=()
-        Values of physical constants to try as well.
+    known : KnownValues
+        Values that may be named; none by default.
     refit_simple : bool, default=False
         Whether constants that are simple already (small whole numbers, halves) may
         move too.
@@ -212,7 +210,7 @@ def snap_constants(
         None if the formula is not finite on every row.
     """
     form = Form(expression, inputs, len(y))
-    snapper = _Snapper(form, y, n_variables, physical)
+    snapper = _Snapper(form, y, n_variables, known)
     free = np.array(
         [refit_simple or constant_bits(float(v)) > _SIMPLE_BITS for v in form.values],
         dtype=np.bool_,
@@ -229,7 +227,7 @@ def snap_constants(
     n_constants = sum(node.value is not None for node in expression.prefix())
     return Snapped(
         expression,
-        formula_bits(expression, n_variables),
+        formula_bits(expression, n_variables) - known.saving(expression),
         snapper.residual_bits(fit),
         fit.rmse,
         n_constants,
@@ -274,7 +272,7 @@ def _fix_one(
     conditional = _conditional_shift(fit, free, chosen)
     free[chosen] = False
     before = snapper.residual_bits(fit)
-    raw = constant_bits(float(fit.values[chosen]))
+    raw = snapper.known.bits(float(fit.values[chosen]))
     best: Fit | None = None
     best_gain = 0.0
     for offer in ranked:

@@ -7,6 +7,7 @@ Shapes: B states, R rows, C columns, M moves, L tokens.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from itertools import accumulate, pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -123,29 +124,32 @@ class PhasedSource(Source, Protocol):
 
 
 def split_by_columns(
-    batch: DeviceBatch, n_parts: int, widths: Sequence[int]
+    batch: DeviceBatch, shares: Sequence[float], widths: Sequence[int]
 ) -> list[DeviceBatch]:
-    """Return the batch in parts of equal size, few columns first.
+    """Return the batch in parts of fixed sizes, few columns first.
 
     Each part is cut to the smallest of ``widths`` that holds its states, so that few
-    shapes occur. Without ``column_counts``, or where the states do not divide evenly,
-    the batch is returned whole.
+    shapes occur. Without ``column_counts`` the batch is returned whole.
 
     Parameters
     ----------
     batch : DeviceBatch
         What to split.
-    n_parts : int
-        Number of parts.
+    shares : sequence of float
+        Share of the states in each part; they sum to 1.
     widths : sequence of int
         Allowed numbers of columns; ten is always allowed.
     """
     counts = batch.column_counts
-    if counts is None or n_parts <= 1 or batch.n_states % n_parts:
+    if counts is None or len(shares) <= 1:
         return [batch]
     order = torch.argsort(counts, stable=True)
+    ends = [round(share * batch.n_states) for share in accumulate(shares)]
     parts = []
-    for states in order.chunk(n_parts):
+    for begin, end in pairwise([0, *ends[:-1], batch.n_states]):
+        states = order[begin:end]
+        if not len(states):
+            continue
         needed = int(counts[states[-1]])
         fitting = [width for width in widths if width >= needed]
         width = min([*fitting, batch.columns.shape[-1]])

@@ -6,6 +6,7 @@ torchrun it takes its place among the processes from the environment.
 
 import argparse
 import json
+import math
 import os
 import sys
 from dataclasses import fields, replace
@@ -16,7 +17,7 @@ import torch
 
 from sr4mdl.errors import CheckpointError
 from sr4mdl.mdlformer.card import card_config, read_card
-from sr4mdl.mdlformer.checkpoint import STORED_DTYPES, card_path
+from sr4mdl.mdlformer.checkpoint import MODEL_STEM, STORED_DTYPES, card_path
 from sr4mdl.mdlformer.config import PRESETS, ModelConfig, check_keys, get_preset
 from sr4mdl.training.batch import (
     ClosableSource,
@@ -53,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", type=Path, help="directory or training.json to continue from"
     )
     run.add_argument(
+        "--init", type=Path, help="directory or model.json whose weights to start from"
+    )
+    run.add_argument(
         "--max-time", type=parse_duration, help="longest time of this call, as 9m"
     )
     run.add_argument("--max-samples", type=_count, help="stop after so many, as 80M")
@@ -73,9 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--batch-size", type=_count, help="per process")
     data.add_argument("--rows", type=int, help="rows a state (default: the preset's)")
     data.add_argument("--workers", type=int, help="processes that make formulas")
-    data.add_argument("--column-parts", type=int,
-                      help="parts of a batch by number of columns")  # fmt: skip
-    data.add_argument("--column-widths", type=_widths, default=(4, 6, 8, 10),
+    data.add_argument("--column-parts", type=_shares,
+                      help="parts of a batch by columns, or their shares")  # fmt: skip
+    data.add_argument("--column-widths", type=_widths, default=(3, 6, 10),
                       help="columns that parts are cut to")  # fmt: skip
     _add_learning_arguments(parser.add_argument_group("learning"))
     report = parser.add_argument_group("records and checkpoints")
@@ -154,6 +158,7 @@ def run(args: argparse.Namespace) -> int:
             log=log,
             data=opened.settings,
             resume=args.resume,
+            initial=args.init,
             world=world,
         )
         if args.out is not None and world.leads:
@@ -226,8 +231,9 @@ def make_train_config(
             None if args.compile == "auto" else args.compile,
             "parts" if on_gpu else "none",
         ),
-        column_parts=_given(
-            args.column_parts, 2 if on_gpu and model.architecture == "cells" else 1
+        column_shares=_given(
+            args.column_parts,
+            (0.4, 0.42, 0.18) if on_gpu and model.architecture == "cells" else (1.0,),
         ),
         column_widths=args.column_widths,
         max_time=args.max_time,
@@ -266,12 +272,18 @@ def _request(
 
 
 def _model_config(args: argparse.Namespace) -> tuple[ModelConfig, int]:
-    """Return config and samples seen: of the checkpoint when resuming, else new."""
+    """Return config and samples seen: of the checkpoint if there is one, else new."""
+    if args.resume is not None and args.init is not None:
+        raise ValueError("--resume and --init exclude each other, got both")
     if args.resume is not None:
         path = card_path(args.resume, TRAINING_STEM)
         if not path.exists():
             raise CheckpointError(f"{path} does not exist: nothing to resume")
         card = read_card(path, "training")
+        return card_config(card, str(path)), int(card["samples"])
+    if args.init is not None:
+        path = card_path(args.init, MODEL_STEM)
+        card = read_card(path, "model")
         return card_config(card, str(path)), int(card["samples"])
     config = get_preset(args.preset)
     changes = {}
@@ -361,6 +373,21 @@ def _count(text: str) -> int:
     if number < 1 or number != int(number):
         raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
     return int(number)
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    """Read a number of equal parts, or the share of each part."""
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) == 1 and numbers[0] >= 1 and numbers[0] == int(numbers[0]):
+        return (1.0 / numbers[0],) * int(numbers[0])
+    if not numbers or min(numbers) <= 0 or not math.isclose(sum(numbers), 1.0):
+        raise argparse.ArgumentTypeError(
+            f"must be a number of parts or shares that sum to 1, got {text!r}"
+        )
+    return numbers
 
 
 def _widths(text: str) -> tuple[int, ...]:

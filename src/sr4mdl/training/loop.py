@@ -6,6 +6,7 @@ and on GPUs in bf16, alone or under torchrun.
 """
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -19,11 +20,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sr4mdl.errors import Sr4mdlError
+from sr4mdl.errors import CheckpointError, Sr4mdlError
 from sr4mdl.mdlformer.card import TrainingFacts, current_commit
-from sr4mdl.mdlformer.checkpoint import StoredDtype, save_model
+from sr4mdl.mdlformer.checkpoint import StoredDtype, load_model, save_model
 from sr4mdl.mdlformer.config import ModelConfig
 from sr4mdl.mdlformer.formula_encoder import FormulaEncoder
+from sr4mdl.mdlformer.layers import choose_kernels
 from sr4mdl.mdlformer.network import NetworkOutput, build_network
 from sr4mdl.training.batch import (
     DeviceBatch,
@@ -78,8 +80,8 @@ class TrainConfig:
     """Of matrix products on a GPU; the CPU always computes in float32."""
     compile: CompileMode = "none"
     """``parts`` compiles repeated parts (quick to compile), ``whole`` the network."""
-    column_parts: int = 1
-    """Parts a batch is split into by number of columns."""
+    column_shares: tuple[float, ...] = (1.0,)
+    """Shares of the parts a batch is split into by number of columns."""
     column_widths: tuple[int, ...] = (10,)
     """Numbers of columns that parts are cut to."""
     max_time: float | None = None
@@ -107,9 +109,9 @@ class TrainConfig:
             raise ValueError(
                 f"average_decay must be in [0, 1), got {self.average_decay}"
             )
-        if self.column_parts < 1:
+        if min(self.column_shares) <= 0 or not math.isclose(sum(self.column_shares), 1):
             raise ValueError(
-                f"column_parts must be at least 1, got {self.column_parts}"
+                f"column_shares must be positive and sum to 1, got {self.column_shares}"
             )
         if self.compile not in ("parts", "whole", "none"):
             raise ValueError(
@@ -198,6 +200,9 @@ class Trainer:
         Settings of the data, told in cards.
     resume : Path, optional
         Directory or card of a training checkpoint to continue from.
+    initial : Path, optional
+        Directory or card of a model whose weights to start from; its samples count
+        on, everything else starts anew.
     clock : callable, optional
         Returns seconds; tests put their own.
     world : World, optional
@@ -216,6 +221,7 @@ class Trainer:
         log: MetricsLog | None = None,
         data: Mapping[str, Any] | None = None,
         resume: Path | None = None,
+        initial: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         world: World | None = None,
     ) -> None:
@@ -231,6 +237,7 @@ class Trainer:
         self.world = world if world is not None else World()
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
+        choose_kernels(device)
         torch.manual_seed(config.seed)
         aligns = config.schedule.strategy != "predict-only"
         self.learner = Learner(model, with_formulas=aligns).to(device)
@@ -247,6 +254,8 @@ class Trainer:
                 source if isinstance(source, ResumableSource) else None,
                 device,
             )
+        elif initial is not None:
+            self._start_from(initial)
         self._wrapped = self._wrap()
         self._waits = WaitMeter(device)
         self._totals: dict[str, Tensor] = {}
@@ -317,6 +326,18 @@ class Trainer:
         )
         save_model(self.out, self.average, facts)
 
+    def _start_from(self, path: Path) -> None:
+        loaded = load_model(path)
+        if loaded.network.config != self.model:
+            raise CheckpointError(
+                f"{path} holds a network of another config: "
+                f"{loaded.network.config} instead of {self.model}"
+            )
+        for network in (self.learner.network, self.average):
+            network.load_state_dict(loaded.network.state_dict())
+        samples = int(loaded.card["samples"])
+        self.progress = Progress(samples=samples, phase_start=samples)
+
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
         """Return measures of the averaged weights on the held-out batches."""
@@ -354,6 +375,8 @@ class Trainer:
         if self.config.compile != "none":
             # One compiled form per part, width of a batch and mode.
             torch._dynamo.config.recompile_limit = 64
+            # As without compilation: what the forward pass keeps in float32 stays so.
+            torch._functorch.config.backward_pass_autocast = "off"
         if self.config.compile == "parts":
             for part in network.compilable_parts():
                 part.compile(dynamic=False)
@@ -436,8 +459,8 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         whole = denominators(batch)
         # Alignment contrasts the states of a batch with each other: keep it whole.
-        n_parts = self.config.column_parts if phase == "predict" else 1
-        parts = split_by_columns(batch, n_parts, self.config.column_widths)
+        shares = self.config.column_shares if phase == "predict" else (1.0,)
+        parts = split_by_columns(batch, shares, self.config.column_widths)
         has_policy = self.model.architecture != "tokens"
         for number, part in enumerate(parts):
             last = number == len(parts) - 1

@@ -14,7 +14,6 @@ from dataclasses import replace
 import torch
 
 from sr4mdl.mdlformer.config import PRESETS, ModelConfig, get_preset
-from sr4mdl.mdlformer.layers import KERNELS
 from sr4mdl.mdlformer.network import count_parameters
 from sr4mdl.moves import MAX_COLUMNS
 from sr4mdl.training.batch import DeviceBatch, ToySource
@@ -104,40 +103,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--compile", nargs="+", choices=("parts", "whole", "none"), default=["parts"]
     )
-    parser.add_argument(
-        "--broadcast", nargs="+", choices=("yes", "no"), default=["yes"],
-        help="whether attention across columns is left to the compiler",
-    )  # fmt: skip
     arguments = parser.parse_args(argv)
     model = get_preset(arguments.preset)
     if arguments.axial is not None:
         model = replace(model, axial=arguments.axial)
     for compile_mode in arguments.compile:
-        for broadcast in arguments.broadcast:
-            KERNELS.broadcast_columns = broadcast == "yes" and compile_mode != "none"
-            torch._dynamo.reset()
-            speed = measure_speed(
-                model,
-                torch.device(arguments.device),
-                batch_size=arguments.batch_size,
-                n_rows=arguments.rows,
-                n_columns=arguments.columns,
-                compile=compile_mode,
-                n_steps=arguments.steps,
-            )
-            record = {
-                "preset": arguments.preset,
-                "axial": model.axial,
-                "compile": compile_mode,
-                "broadcast": broadcast,
-                "rows": arguments.rows,
-                "columns": arguments.columns,
-                "batch_size": arguments.batch_size,
-                **speed,
-            }
-            sys.stdout.write(json.dumps(record) + "\n")
-            sys.stdout.flush()
-    KERNELS.broadcast_columns = None
+        torch._dynamo.reset()
+        speed = measure_speed(
+            model,
+            torch.device(arguments.device),
+            batch_size=arguments.batch_size,
+            n_rows=arguments.rows,
+            n_columns=arguments.columns,
+            compile=compile_mode,
+            n_steps=arguments.steps,
+        )
+        record = {
+            "preset": arguments.preset,
+            "axial": model.axial,
+            "compile": compile_mode,
+            "rows": arguments.rows,
+            "columns": arguments.columns,
+            "batch_size": arguments.batch_size,
+            **speed,
+        }
+        sys.stdout.write(json.dumps(record) + "\n")
+        sys.stdout.flush()
     return 0
 
 

@@ -14,6 +14,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol
 
+import sr4mdl
 from sr4mdl._typing import FloatArray
 from sr4mdl.errors import Sr4mdlError
 
@@ -102,10 +103,23 @@ def create_method(name: str, mode: str) -> Method:
     return method(mode)
 
 
+def mode_place(method: str, mode: str) -> int:
+    """Return where a mode stands in its method's list; unknown ones come last.
+
+    What follows a comma in the mode, such as a time limit, does not count.
+    """
+    modes = find_method(method).modes if method in METHODS else ()
+    name = mode.partition(",")[0]
+    return modes.index(name) if name in modes else len(modes)
+
+
 def method_versions(method: Method) -> dict[str, str]:
     """Return the versions that a result depends on."""
-    versions = {"python": platform.python_version()}
-    for name in ("sr4mdl", "numpy", "sympy", "scikit-learn", method.distribution):
+    versions = {"python": platform.python_version(), "sr4mdl": sr4mdl.__version__}
+    for name in ("numpy", "sympy", "scikit-learn", method.distribution):
+        if name in versions:
+            # This package may run from its source, without being installed.
+            continue
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

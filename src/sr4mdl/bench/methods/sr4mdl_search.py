@@ -1,7 +1,7 @@
 """The search of this package, in each of its modes."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -10,12 +10,22 @@ from sr4mdl.bench.methods import MethodResult
 from sr4mdl.bench.tables import evaluate
 from sr4mdl.data import Dataset
 
+CLOSING: Final = "closing"
+"""Mode that closes the root state and does not search: what algebra does alone."""
+
 
 class Sr4mdlSearch:
-    """The search with its default settings; the mode says what guides it."""
+    """The search with its default settings; the mode says what guides it.
+
+    The last mode, ``closing``, reads out the root state and stops there, so that the
+    other modes can be compared on the problems that need a search.
+    """
 
     name: ClassVar[str] = "sr4mdl"
-    modes: ClassVar[tuple[str, ...]] = ("policy", "mdl", "error", "uniform", "gp")
+    modes: ClassVar[tuple[str, ...]] = (
+        *("policy", "mdl", "error", "uniform", "gp"),
+        CLOSING,
+    )
     distribution: ClassVar[str] = "sr4mdl"
 
     def __init__(self, mode: str) -> None:
@@ -34,8 +44,12 @@ class Sr4mdlSearch:
         from sr4mdl.search import SearchConfig, search
 
         dataset = Dataset.from_arrays(X, y, names)
-        mode: Any = self.mode
-        config = SearchConfig(mode=mode, max_time=time_limit, random_state=random_state)
+        settings: dict[str, Any] = {"mode": self.mode}
+        if self.mode == CLOSING:
+            settings = {"mode": "uniform", "max_nodes": 1}
+        config = SearchConfig(
+            max_time=time_limit, random_state=random_state, **settings
+        )
         result = search(dataset, config)
         expression = result.best.expression
         columns = tuple(names)

@@ -1,0 +1,50 @@
+"""Result documents: what the measuring commands leave for the report.
+
+A suite leaves rows (``results``); a command that measures the network or the speed
+leaves one JSON document with the command's name under ``bench``.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sr4mdl.bench.results import Row, read_rows
+
+Document = dict[str, Any]
+
+
+def write_document(path: Path, document: Document) -> None:
+    """Write a document, its folder made if it is not there; NaN is refused."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_document(path: Path) -> Document | None:
+    """Return the document of a file, or None if the file holds rows."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    return content if isinstance(content, dict) and "bench" in content else None
+
+
+def read_results(paths: Iterable[Path]) -> tuple[list[Row], list[Document]]:
+    """Return the rows and the documents of files of either kind.
+
+    A document is given the name of its file, without ending, under ``name``.
+
+    Raises
+    ------
+    DataError
+        If a file holds neither.
+    """
+    documents: list[Document] = []
+    row_files: list[Path] = []
+    for path in paths:
+        document = read_document(path)
+        if document is None:
+            row_files.append(path)
+        else:
+            documents.append({"name": path.stem, **document})
+    return read_rows(row_files), documents
