@@ -1,5 +1,6 @@
 import builtins
 import gzip
+import io
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -534,8 +535,29 @@ def test_files_that_are_not_what_they_are_called(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t", "t.txt", "t.gz", "t.xlsx", ".csv"])
 def test_unknown_formats(write: Writer, name: str) -> None:
-    with pytest.raises(DataError, match=r"allowed are \.csv, \.tsv, \.tab, each also"):
+    with pytest.raises(DataError, match=r"allowed are \.csv, .*, each also with \.gz"):
         Dataset.from_file(write(name, "a,t\n1,2\n"), "t")
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.ndjson.gz", "t.data"])
+def test_json_lines(write: Writer, name: str) -> None:
+    text = '{"a": 1, "b": true, "t": 5}\n\n{"t": 6.5, "b": false, "a": -2, "c": "x"}\n'
+    kind: Any = "jsonl" if name == "t.data" else None
+    dataset = Dataset.from_file(write(name, text), "t", ["a", "b"], file_format=kind)
+    assert dataset.X.tolist() == [[1.0, 1.0], [-2.0, 0.0]]
+    assert dataset.y is not None
+    assert dataset.y.tolist() == [5.0, 6.5]
+
+
+def test_streams() -> None:
+    stream = io.BytesIO(b"a\tt\n1\t2\n3\t4\n")
+    dataset = Dataset.from_stream(stream, "t", file_format="tsv")
+    assert dataset.X.tolist() == [[1.0], [3.0]]
+    assert not stream.closed
+    with pytest.raises(DataError, match="the pipe: damaged, or not UTF-8"):
+        Dataset.from_stream(io.BytesIO(b"a,t\n\xff,1\n"), "t", label="the pipe")
+    with pytest.raises(ValueError, match="file_format must be one of csv, tsv"):
+        Dataset.from_stream(stream, "t", file_format="xls")  # type: ignore[arg-type]
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:
@@ -577,6 +599,7 @@ def test_parquet(tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "t.parquet").touch()
     forbid(monkeypatch, "pyarrow")
     with pytest.raises(DataError, match=r"pip install 'sr4mdl\[parquet\]'"):
         Dataset.from_file(tmp_path / "t.parquet", "t")

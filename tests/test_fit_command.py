@@ -1,6 +1,7 @@
 """The commands fit, predict and examples: what people type, and what goes wrong."""
 
 import io
+import itertools
 import json
 import os
 import signal
@@ -91,6 +92,8 @@ def test_features_operators_and_length(
     assert json.loads(text)["length"] == 1
     _, text, _ = run([*command, "--operators", "add,mul"], capsys)
     assert json.loads(text)["formula"] in ("2*x^2", "2*x*x", "2*(x*x)")
+    _, text, _ = run([*command, "--nesting", "mul:square=0,mul:mul=0"], capsys)
+    assert json.loads(text)["formula"] not in ("2*x^2", "2*x*x", "2*(x*x)")
     _, text, _ = run([*command, "--noise", "1000"], capsys)
     assert json.loads(text)["length"] == 1
     _, text, _ = run([*command, "--validation", "0.5", "--seed", "4"], capsys)
@@ -145,6 +148,22 @@ def test_standard_input(
     more = [] if file_format is None else ["--format", file_format]
     code, printed, _ = run(["fit", "-", "--target", "y", *QUICK, *more], capsys)
     assert (code, printed.splitlines()[0]) == (0, "y = 3*x")
+
+
+def test_parquet_from_a_pipe(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    x = np.arange(1.0, 15.0)
+    parquet.write_table(pyarrow.table({"x": x, "y": 3 * x}), tmp_path / "d.parquet")
+    command = [sys.executable, "-m", "sr4mdl", "fit", "-", "--format", "parquet"]
+    result = subprocess.run(
+        [*command, "--target", "y", "--quiet", *QUICK],
+        input=(tmp_path / "d.parquet").read_bytes(),
+        capture_output=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(b"y = 3*x\n")
 
 
 def test_more_columns_than_rows_is_noted(
@@ -220,13 +239,16 @@ def test_bad_json_lines(
         (["DATA", "--target", "y", "--features", "y"], "also among the features"),
         (["DATA", "--target", "y", "--features", "x,,z"], "names with commas"),
         (["DATA", "--target", "y", "--operators", "add,plus"], "operator 'plus'"),
+        (["DATA", "--target", "y", "--nesting", "sin"], "entries like sin:sin=0"),
+        (["DATA", "--target", "y", "--nesting", "sin:sin=-1"], "entries like"),
+        (["DATA", "--target", "y", "--nesting", "sin:sine=0"], "operator 'sine'"),
         (["DATA", "--target", "y", "--time", "0"], "a finite number above 0"),
         (["DATA", "--target", "y", "--time", "soon"], "must be a number"),
         (["DATA", "--target", "y", "--seed", "-1"], "whole number of 0 or more"),
         (["DATA", "--target", "y", "--max-length", "x"], "whole number of 1 or more"),
         (["DATA", "--target", "y", "--validation", "1"], "below 1"),
         (["DATA", "--target", "y", "--mode", "magic"], "invalid choice: 'magic'"),
-        (["DATA", "--target", "y", "--format", "parquet"], "Parquet is read from"),
+        (["DATA", "--target", "y", "--format", "parquet"], "not a Parquet file"),
         (["DATA", "--target", "y", "--out", "DATA"], "is not a folder"),
         (["DATA", "--target", "y", "--out", "DATA/deep"], "is not a folder"),
         (["FOLDER", "--target", "y"], "error:"),
@@ -311,16 +333,156 @@ def test_interrupt_keeps_the_best_so_far(tmp_path: Path) -> None:
     assert result["targets"][0]["stop_reason"] == "interrupted"
 
 
-def test_interrupt_while_reading(
-    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "sr4mdl.cli._build_parser",
+        "sr4mdl.fit_command.read_table",
+        "sr4mdl.regressor.estimator.run_searches",
+        "sr4mdl.search.judge.Judge.verdict",
+        "sr4mdl.regressor.estimator.make_outcome",
+        "sr4mdl.report.make_report",
+        "sr4mdl.regressor.saving.to_text",
+        "sr4mdl.regressor.saving.token_hex",
+        "os.fsync",
+        "pathlib.Path.replace",
+    ],
+)
+def test_interrupt_at_other_moments(
+    moment: str,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sr4mdl.fit_command.read_table", interrupt)
-    code, printed, error = run(["fit", data, "--target", "y"], capsys)
+    monkeypatch.setattr(moment, interrupt)
+    out = tmp_path / "out"
+    code, printed, error = run(
+        ["fit", data, "--target", "y", "--out", out, "--quiet", *QUICK], capsys
+    )
     assert (code, printed) == (130, "")
-    assert error == "sr4mdl fit: interrupted\n"
+    assert error.splitlines()[-1].endswith(": interrupted")
+    assert "Traceback" not in error
+    assert not out.exists() or list(out.iterdir()) == []
+
+
+# resume
+
+
+def noisy_table(folder: Path) -> Path:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0.5, 3.0, (80, 3))
+    y = np.sin(X[:, 0] * X[:, 1]) / (1.0 + X[:, 2] ** 3) + rng.normal(0.0, 0.05, 80)
+    rows = "".join(
+        ",".join(map(repr, map(float, row))) + "\n" for row in np.column_stack([X, y])
+    )
+    return write(folder / "noisy.csv", f"a,b,c,y\n{rows}")
+
+
+def best_bits(path: Path) -> float:
+    (target,) = json.loads(path.read_text())["targets"]
+    return float(target["equations"][target["best"]]["bits"])
+
+
+def test_a_killed_search_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = noisy_table(tmp_path), tmp_path / "out"
+    command = ["fit", path, "--target", "y", "--mode", "uniform", "--out", out]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sr4mdl", *map(str, command), "--time", "60"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    checkpoint = out / "checkpoint.json"
+    deadline = time.monotonic() + 50.0
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.kill()
+    process.wait(timeout=10)
+    assert [one.name for one in out.iterdir()] == ["checkpoint.json"]
+    before = best_bits(checkpoint)
+    (target,) = json.loads(checkpoint.read_text())["targets"]
+    assert target["stop_reason"] == "unfinished"
+    code, printed, _ = run(["predict", checkpoint, path], capsys)
+    assert code == 0
+    assert len(printed.splitlines()) == 81
+
+    # Neither target nor mode nor seed need be said again.
+    command = ["fit", path, "--resume", out, "--time", "2", "--quiet"]
+    code, _, error = run(command, capsys)
+    assert code == 0, error
+    names = sorted(one.name for one in out.iterdir())
+    assert names == ["equations.csv", "report.html", "result.json"]
+    first = best_bits(out / "result.json")
+    assert first <= before
+    statistics = [target["statistics"]]
+    for _ in range(2):
+        result = json.loads((out / "result.json").read_text())
+        assert result["parameters"]["mode"] == "uniform"
+        assert not result["targets"][0]["notes"]
+        statistics.append(result["targets"][0]["statistics"])
+        code, _, error = run(command, capsys)
+        assert code == 0, error
+    assert best_bits(out / "result.json") <= first
+    for earlier, later in itertools.pairwise(statistics):
+        assert later["n_nodes"] > earlier["n_nodes"]
+        assert later["n_quick"] > earlier["n_quick"]
+
+
+def test_resumed_on_another_table(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["fit", data, "--target", "y", "--quiet", *QUICK]
+    assert run([*command, "--out", out], capsys)[0] == 0
+    more = write(tmp_path / "more.csv", data.read_text() + "30,1,1800\n")
+    there = tmp_path / "there"
+    command = ["fit", more, "--resume", out, "--out", there, "--json", "--quiet"]
+    code, printed, _ = run(command, capsys)
+    assert code == 0
+    assert json.loads(printed)["formula"] == "2*x^2"
+    (target,) = json.loads((there / "result.json").read_text())["targets"]
+    assert "not the same as in the earlier search: the table" in target["notes"][-1]
+
+
+def test_what_cannot_be_resumed(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["fit", data, "--resume", tmp_path / "out"]
+    _check_refusal(*run(command, capsys), "no checkpoint.json and no result.json")
+    started = ["fit", data, "--target", "y", "--quiet", *QUICK]
+    assert run([*started, "--out", tmp_path / "out"], capsys)[0] == 0
+    other = [*command, "--target", "z"]
+    _check_refusal(*run(other, capsys), "was for 'y', not for 'z'")
+    write(tmp_path / "out" / "checkpoint.json", "{}")
+    _check_refusal(*run(command, capsys), "is not a result of sr4mdl")
+
+
+def test_a_checkpoint_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(contents: dict[Path, str]) -> None:
+        if any(path.name == "checkpoint.json" for path in contents):
+            raise OSError(28, "No space left on device")
+        real(contents)
+
+    from sr4mdl.regressor import saving
+
+    real = saving.write_files
+    monkeypatch.setattr(saving, "write_files", full)
+    command = ["fit", noisy_table(tmp_path), "--target", "y", "--quiet"]
+    command += ["--mode", "uniform", "--time", "2", "--out", tmp_path / "out"]
+    code, printed, error = run(command, capsys)
+    assert code == 0
+    assert printed.startswith("y = ")
+    assert error == (
+        "sr4mdl fit: warning: no checkpoint could be written: "
+        "[Errno 28] No space left on device\n"
+    )
 
 
 # predict

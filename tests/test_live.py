@@ -61,3 +61,10 @@ def test_the_stream_decides() -> None:
         assert isinstance(display, LivePanel)
         display(EVENT)
     assert "y = 2*x^2" in terminal.getvalue()
+
+
+def test_constants_are_written_as_people_do() -> None:
+    stream = io.StringIO()
+    event = replace(EVENT, expression=parse("6.283185307179586*sqrt(x)"))
+    PlainLines("y", stream)(event)
+    assert "y = 2*pi*sqrt(x)" in stream.getvalue()

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sr4mdl import Dataset, SymbolicRegressor, parse
 from sr4mdl.mdlformer.guide import FakeGuide
 from sr4mdl.search import ProgressEvent
+from sr4mdl.selection.limits import Limits
 
 QUICK = {
     "mode": "uniform",
@@ -225,7 +226,7 @@ def test_operators() -> None:
     free = SymbolicRegressor(mode="uniform", max_time=10.0).fit(X, y)
     assert free.best_.formula == "sin(x0)"
     bound = quick(operators=("add", "mul"), search_options=None).fit(X, y)
-    allowed = {"add", "mul", "square", "cube"}
+    allowed = {"add", "sub", "neg", "mul", "square", "cube"}
     for equation in bound.equations_:
         nodes = equation.expression.subexpressions()
         assert {node.operator.name for node in nodes if node.operator} <= allowed
@@ -239,6 +240,20 @@ def test_max_length() -> None:
     assert max(equation.length for equation in short.equations_) <= 3
     one = quick(search_options=None, max_length=1).fit(X, y)
     assert one.best_.expression.is_constant or one.best_.expression.is_variable
+
+
+@pytest.mark.parametrize("mode", ["uniform", "error", "gp"])
+def test_nesting(mode: str) -> None:
+    X = np.random.default_rng(4).uniform(0.1, 3.0, (60, 1))
+    y = np.sin(2.0 * np.sin(X[:, 0])) + np.exp(np.exp(0.3 * X[:, 0]))
+    nesting = {"sin": {"sin": 0, "cos": 0}, "exp": {"exp": 0}, "cos": {"sin": 0}}
+    model = SymbolicRegressor(
+        mode=mode, max_time=2.0, random_state=0, nesting=nesting, max_length=15
+    ).fit(X, y)
+    limits = Limits(nesting=nesting, max_length=15)
+    assert model.best_.r2 > 0.9
+    for equation in model.equations_:
+        assert limits.permits(equation.expression), equation
 
 
 def test_constants() -> None:
@@ -389,7 +404,11 @@ def test_n_jobs_are_threads_of_the_network(monkeypatch: pytest.MonkeyPatch) -> N
         ("operators", "add", "operators must be a sequence, got 'add'"),
         ("max_length", 0, "max_length must be None or a whole number of 1 or more"),
         ("max_length", True, "max_length must be None or a whole number of 1 or more"),
-        ("constants", ("g",), "physical_constants must be a number"),
+        ("nesting", {"sin": {"sinus": 0}}, "unknown operator 'sinus'"),
+        ("nesting", {"sin": {"sin": -1}}, "nesting limits must be whole numbers"),
+        ("nesting", "sin", "nesting must map an operator to a mapping"),
+        ("constants", ("g",), "constants must be finite numbers, got 'g'"),
+        ("constants", (math.inf,), "constants must be finite numbers, got inf"),
         ("noise", 0.0, "noise must be more than 0 and finite, got 0.0"),
         ("noise", "much", "noise must be None or a number, got 'much'"),
         ("validation", 1.0, "validation must be more than 0 and less than 1"),

@@ -19,6 +19,7 @@ from sr4mdl.regressor.outcomes import (
 )
 from sr4mdl.regressor.weights import rows_of_weights
 from sr4mdl.selection.bits import residual_bits
+from sr4mdl.selection.limits import Limits
 
 
 def table(y: np.ndarray | None = None) -> Table:
@@ -52,7 +53,7 @@ def test_choice_is_by_bits_and_the_runner_up_has_another_shape() -> None:
     rows = table(np.array([2.0, 4.0, 6.0, 8.0]))
     candidates = [equation(text, rows) for text in ("5", "2*x", "2.1*x", "x^2")]
     equations, best, runner_up = choose(
-        candidates, rows, max_length=None, noise=None, held_out=None
+        candidates, rows, limits=Limits(), noise=None, held_out=None
     )
     assert [one.formula for one in equations] == ["5", "x^2", "2*x", "2.1*x"]
     assert best == 2
@@ -64,7 +65,7 @@ def test_other_spellings_are_left_out() -> None:
     rows = table()
     candidates = [equation(text, rows) for text in ("2*x", "x*2", "x + x", "3")]
     equations, best, _ = choose(
-        candidates, rows, max_length=None, noise=None, held_out=None
+        candidates, rows, limits=Limits(), noise=None, held_out=None
     )
     assert sorted(one.formula for one in equations)[0] == "3"
     assert len(equations) == 2
@@ -74,7 +75,11 @@ def test_other_spellings_are_left_out() -> None:
 def test_too_long_formulas_leave_the_mean() -> None:
     rows = table()
     equations, best, runner_up = choose(
-        [equation("2*x", rows)], rows, max_length=2, noise=None, held_out=None
+        [equation("2*x", rows)],
+        rows,
+        limits=Limits(max_length=2),
+        noise=None,
+        held_out=None,
     )
     assert [one.formula for one in equations] == ["5.25"]
     assert (best, runner_up) == (0, None)
@@ -86,7 +91,7 @@ def test_held_out_rows_decide() -> None:
     candidates = [equation("2*x", rows), equation("2*x + (x/4)^100", rows)]
     assert candidates[1].error < 1e-9
     equations, best, _ = choose(
-        candidates, rows, max_length=None, noise=None, held_out=held_out
+        candidates, rows, limits=Limits(), noise=None, held_out=held_out
     )
     assert equations[best].formula == "2*x"
     assert equations[best].validation_error == 0.0
@@ -98,7 +103,7 @@ def test_formulas_undefined_on_held_out_rows_are_out() -> None:
     held_out = Table(np.array([[-1.0]]), np.array([-2.0]), ("x",), "y")
     candidates = [equation("2*x", rows), equation("4*sqrt(x)", rows)]
     equations, _, _ = choose(
-        candidates, rows, max_length=None, noise=None, held_out=held_out
+        candidates, rows, limits=Limits(), noise=None, held_out=held_out
     )
     assert [one.formula for one in equations] == ["2*x"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sr4mdl import DataError, SymbolicRegressor
+from sr4mdl import DataError, Dataset, SymbolicRegressor, evaluate_one
 from sr4mdl.regressor.saving import from_result, write_files
 
 GOLDEN = Path(__file__).parent / "golden" / "result_1.json"
@@ -64,6 +64,43 @@ def test_a_search_goes_on_from_a_file(tmp_path: Path) -> None:
     X = rng.uniform(1.0, 2.0, (40, 2))
     again.fit(X, X[:, 0] / X[:, 1])
     assert again.best_.formula == model.best_.formula == "x0/x1"
+
+
+def test_the_tree_goes_on_from_a_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(1.0, 2.0, (60, 2))
+    y = np.sin(3.0 * X[:, 0]) * X[:, 1] + rng.normal(0.0, 0.1, 60)
+    model = SymbolicRegressor(
+        mode="uniform", max_time=None, max_evaluations=12, validation=0.2
+    )
+    bits = [model.fit(X, y).best_.bits]
+    n_nodes = [model.statistics_["n_nodes"]]
+    for _ in range(2):
+        model.save(tmp_path / "model.json")
+        model = SymbolicRegressor.load(tmp_path / "model.json")
+        # The seed was drawn; it is remembered, so that rows and split are the same.
+        model.set_params(warm_start=True, max_evaluations=4).fit(X, y)
+        assert not model.outcomes_[0].notes
+        bits.append(model.best_.bits)
+        n_nodes.append(model.statistics_["n_nodes"])
+    assert bits == sorted(bits, reverse=True)
+    assert n_nodes[0] < n_nodes[1] < n_nodes[2]
+
+
+def test_checkpoints_are_results(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(1.0, 2.0, (60, 2))
+    data = Dataset.from_arrays(X, np.sin(3.0 * X[:, 0]) * X[:, 1] + rng.normal(size=60))
+    path = tmp_path / "new" / "best.json"
+    model = SymbolicRegressor(mode="uniform", max_time=2.5, random_state=0)
+    model.fit_dataset(data, checkpoint=path)
+    stored = SymbolicRegressor.load(path)
+    assert stored.stop_reason_ == "unfinished"
+    assert "cut off" in stored.explain()
+    values = evaluate_one(stored.best_.expression, data.X, data.names)
+    assert np.all(np.isfinite(values))
+    assert stored.outcomes_[0].memory is not None
+    assert [one.name for one in path.parent.iterdir()] == ["best.json"]
 
 
 def test_files_of_version_1_are_read() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sr4mdl import Dataset, SymbolicRegressor, parse
-from sr4mdl.report.charts import MAX_POINTS, Chart, side_by_side, thin_out
+from sr4mdl.report.charts import MAX_POINTS, Chart, _label, side_by_side, thin_out
 from sr4mdl.report.mathml import to_mathml
 
 VOID = {"meta"}
@@ -145,6 +145,25 @@ def test_places_in_a_chart() -> None:
     assert last == (f"{64 + 300 * 10.5 / 11:.1f}", f"{252 - 218 * 10.5 / 11:.1f}")
 
 
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.001, "0.001"),
+        (-0.0006, "-6e-4"),
+        (0.00125, "1.25e-3"),
+        (0.05, "0.05"),
+        (300.0, "300"),
+        (20000.0, "20000"),
+        (250000.0, "2.5e5"),
+        (-1e-300, "-1e-300"),
+    ],
+)
+def test_labels_of_ticks_are_short(value: float, label: str) -> None:
+    assert _label(value) == label
+
+
 def test_many_rows_are_thinned_out() -> None:
     assert thin_out(5).tolist() == [0, 1, 2, 3, 4]
     rows = thin_out(10 * MAX_POINTS)
@@ -158,6 +177,7 @@ def math_text(formula: str) -> str:
     ElementTree.fromstring(re.sub(r"&#x[0-9A-F]+;", "u", markup))
     markup = markup.replace("<mfrac>", "[").replace("</mfrac>", "]")
     markup = markup.replace("<msup>", "{").replace("</msup>", "}")
+    markup = re.sub("<mspace[^>]*/>", " ", markup)
     markup = markup.replace("&#x22C5;", "*").replace("&#x2212;", "-")
     return re.sub(r"<[^>]*>", "", markup.replace("&#x3C0;", "pi"))
 
@@ -179,12 +199,19 @@ def math_text(formula: str) -> str:
         ("a*-2", "a*(-2)"),
         ("a + (-b)*c", "a+(-b*c)"),
         ("a*(b/c)", "a*[bc]"),
-        ("2*pi*x_1", "2*pi*x1"),
+        ("2*pi*x_1", "2 pi x1"),
+        ("2*3*x", "2*3 x"),
+        ("2*(3/x)", "2*[3x]"),
+        ("x*2*y", "x*2 y"),
+        ("x^2*y", "{x2}*y"),
+        ("5/3/x", "[5/3x]"),
+        ("5/3*x", "[53]*x"),
+        ("x^(2/3)", "{x2/3}"),
         ("(a/b)^2", "{([ab])2}"),
         ("1.5e-20*a", "1.5*{10-20}*a"),
         ("abs(a)", "|a|"),
         ("sqrt(a + 1)", "a+1"),
-        ("0.123456789*a", "0.123457*a"),
+        ("0.123456789*a", "0.123457 a"),
     ],
 )
 def test_typesetting(formula: str, shown: str) -> None:

@@ -226,7 +226,7 @@ def test_operators_are_respected() -> None:
             for node in solution.expression.subexpressions()
             if node.operator is not None
         }
-        assert names <= {"add", "mul", "square", "cube"}
+        assert names <= {"add", "sub", "neg", "mul", "square", "cube"}
     assert not result.best.exact
 
 

@@ -11,11 +11,11 @@ from sr4mdl.search.actions import (
     DROP_FIRST,
     DROP_SECOND,
     ActionTable,
-    allowed_operators,
     association,
     least_useful,
 )
 from sr4mdl.search.state import ColumnTable, State
+from sr4mdl.selection.limits import Limits
 
 ROWS = {"a": [1.0, 2.0, 3.0], "b": [2.0, 5.0, 4.0], "c": [0.0, -1.0, 2.0]}
 STATE = state(ROWS, [1.0, 2.0, 4.0])
@@ -229,12 +229,23 @@ def test_operators_can_be_restricted() -> None:
     }  # fmt: skip
 
 
-def test_spellings_of_allowed_operators_are_allowed() -> None:
-    assert allowed_operators(None) is None
-    assert allowed_operators(("add", "sin")) == {"add", "sin"}
-    assert allowed_operators(("sub", "mul", "div")) == {
-        "sub", "neg", "mul", "square", "cube", "div", "inv",
-    }  # fmt: skip
+def test_columns_and_targets_keep_to_the_nesting() -> None:
+    table = make(limits=Limits(nesting={"sin": {"sin": 0}, "exp": {"exp": 1}}))
+    once = child(table, STATE, unary(0, "sin"))
+    assert str(once.columns[-1].expression) == "sin(a)"
+    assert table.apply(once, unary(3, "sin")) == "nesting"
+    assert isinstance(table.apply(once, unary(3, "cos")), State)
+    # What log peels off y, exp puts on: exp(exp(...)) may be, a third one not.
+    steep = state({"a": [1.0, 2.0, 3.0]}, [1e3, 1e9, 1e27])
+    table = make(steep, limits=Limits(nesting={"exp": {"exp": 1}}))
+    twice = child(table, child(table, steep, target("log")), target("log"))
+    assert table.apply(twice, target("log")) == "target nesting"
+
+
+def test_columns_are_no_longer_than_formulas_may_be() -> None:
+    table = make(limits=Limits(max_length=2))
+    assert isinstance(table.apply(STATE, unary(0, "sin")), State)
+    assert table.apply(STATE, pair("add", 0, 1)) == "too long"
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from sr4mdl.search.screening import (
 )
 from sr4mdl.search.stopping import Stopper, neighbour_ratio
 from sr4mdl.selection.bits import RELATIVE_FLOOR, formula_bits
+from sr4mdl.selection.limits import Limits
 from sr4mdl.text import parse
 
 
@@ -39,7 +40,7 @@ def judge(
         data,
         budget,
         Reporter(None, budget),
-        operators=operators,
+        limits=Limits(operators),
     )
 
 

@@ -11,6 +11,7 @@ from sr4mdl.search.guided import GuideCaller
 from sr4mdl.search.linear import LinearMap, fit_linear
 from sr4mdl.search.plain import ETA, PlainSearch, linear_reward
 from sr4mdl.search.tree import Node
+from sr4mdl.selection.limits import Limits
 from sr4mdl.text import parse
 
 
@@ -99,7 +100,10 @@ def test_genetic_rewards_by_hand() -> None:
 
 def breeder(operators: frozenset[str] | None = None, max_length: int = 9) -> Breeder:
     return Breeder(
-        [parse("a"), parse("b")], operators, max_length, np.random.default_rng(0)
+        [parse("a"), parse("b")],
+        Limits(operators),
+        max_length,
+        np.random.default_rng(0),
     )
 
 

@@ -2,18 +2,19 @@
 
 Each reader returns float64 with NaN where a value is missing; what to do about those
 is the dataset's business. Whatever is not a number is refused here, by name of the
-column, and in text files by line and value. CSV and TSV need nothing but numpy;
-Parquet needs pyarrow.
+column, and in text files by line and value. CSV, TSV and JSON lines need nothing but
+numpy; Parquet needs pyarrow.
 """
 
 import csv
 import difflib
 import gzip
 import io
+import json
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,16 @@ import numpy as np
 from sr4mdl._typing import FloatArray
 from sr4mdl.errors import DataError
 
-_DELIMITERS: Final = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-_PARQUET: Final = (".parquet", ".pq")
+_ENDINGS: Final = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 _MISSING_WORDS: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _BOOLEAN_WORDS: Final = {"true": 1.0, "false": 0.0}
 _NUMBERS: Final = (int, float, np.bool_, np.integer, np.floating)
@@ -116,13 +125,62 @@ def frame_column(frame: Any, name: str, notes: list[str]) -> FloatArray:
     return as_numbers(frame[name], f"column {name!r}", notes)
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether the name of the file is one of a Parquet file."""
-    return path.suffix.lower() in _PARQUET
-
-
-def read_parquet(
+def read_file(
     path: Path,
+    file_format: str | None,
+    target: str | None,
+    features: Sequence[str] | None,
+    notes: list[str],
+) -> tuple[FloatArray, list[str]]:
+    """Return the chosen columns, the target last, and the names of the features.
+
+    Without a format the endings of the name tell it.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    zipped = bool(suffixes) and suffixes[-1] == ".gz"
+    if file_format is None:
+        kind = suffixes[-2:-1] if zipped else suffixes[-1:]
+        file_format = _ENDINGS.get(kind[0]) if kind else None
+    if file_format is None or (zipped and file_format == "parquet"):
+        texts = [end for end, kind in _ENDINGS.items() if kind != "parquet"]
+        others = [end for end, kind in _ENDINGS.items() if kind == "parquet"]
+        raise DataError(
+            f"{path}: cannot tell the format by the name; allowed are "
+            f"{', '.join(texts)}, each also with .gz, and {', '.join(others)}"
+        )
+    with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+        return read_stream(stream, file_format, str(path), target, features, notes)
+
+
+def read_stream(
+    stream: Any,
+    file_format: str,
+    label: str,
+    target: str | None,
+    features: Sequence[str] | None,
+    notes: list[str],
+) -> tuple[FloatArray, list[str]]:
+    """Return columns and names of an open binary stream, as :func:`read_file`.
+
+    The label stands for it in messages.
+    """
+    if file_format == "parquet":
+        return _read_parquet(stream, label, target, features, notes)
+    handle = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    try:
+        if file_format == "jsonl":
+            return _read_json_lines(handle, label, target, features, notes)
+        delimiter = _DELIMITERS[file_format]
+        return _read_rows(handle, delimiter, label, target, features)
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{label}: damaged, or not UTF-8 text ({error})") from error
+    finally:
+        handle.detach()  # whoever opened the stream closes it
+
+
+def _read_parquet(
+    stream: Any,
+    label: str,
     target: str | None,
     features: Sequence[str] | None,
     notes: list[str],
@@ -134,45 +192,54 @@ def read_parquet(
             "reading Parquet needs pyarrow: pip install 'sr4mdl[parquet]'"
         ) from error
     try:
-        present = list(parquet.read_schema(path).names)
-        names = choose(present, target, features, str(path))
+        # Its end tells what it holds, so that a pipe must be read in full first.
+        source = stream if stream.seekable() else io.BytesIO(stream.read())
+        file = parquet.ParquetFile(source)
+        names = choose(list(file.schema_arrow.names), target, features, label)
         wanted = names if target is None else [*names, target]
-        table = parquet.read_table(path, columns=wanted)
+        table = file.read(columns=wanted)
     except ArrowException as error:
-        raise DataError(f"{path}: not a Parquet file ({error})") from error
+        raise DataError(f"{label}: not a Parquet file ({error})") from error
     matrix = np.empty((table.num_rows, len(wanted)), dtype=np.float64)
     for number, name in enumerate(wanted):
-        label = f"{path}: column {name!r}"
-        matrix[:, number] = as_numbers(table.column(name).to_numpy(), label, notes)
+        where = f"{label}: column {name!r}"
+        matrix[:, number] = as_numbers(table.column(name).to_numpy(), where, notes)
     return matrix, names
 
 
-def _open_text(path: Path) -> tuple[io.TextIOBase, str]:
-    """Return the file, opened, and its delimiter, both by the name's endings."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    zipped = bool(suffixes) and suffixes[-1] == ".gz"
-    kind = suffixes[-2:-1] if zipped else suffixes[-1:]
-    delimiter = _DELIMITERS.get(kind[0]) if kind else None
-    if delimiter is None:
-        raise DataError(
-            f"{path}: cannot tell the format by the name; allowed are "
-            f"{', '.join(_DELIMITERS)}, each also with .gz, and {', '.join(_PARQUET)}"
-        )
-    if zipped:
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline=""), delimiter
-    return path.open(encoding="utf-8-sig", newline=""), delimiter
-
-
-def read_text(
-    path: Path, target: str | None, features: Sequence[str] | None
+def _read_json_lines(
+    lines: Iterable[str],
+    label: str,
+    target: str | None,
+    features: Sequence[str] | None,
+    notes: list[str],
 ) -> tuple[FloatArray, list[str]]:
-    """Return the chosen columns, the target last, and the names of the features."""
-    handle, delimiter = _open_text(path)
-    with handle:
+    """Return columns and names of JSON lines; a key that a line lacks is missing."""
+    records: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         try:
-            return _read_rows(handle, delimiter, path, target, features)
-        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"{path}: damaged, or not UTF-8 text ({error})") from error
+            record = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise DataError(f"{label}, line {number}: not JSON ({error})") from error
+        if not isinstance(record, dict):
+            raise DataError(
+                f"{label}, line {number}: must be a JSON object, got {line.strip()!r}"
+            )
+        records.append(record)
+    if not records:
+        raise DataError(f"{label}: no rows")
+    present = list(dict.fromkeys(name for record in records for name in record))
+    names = choose(present, target, features, label)
+    wanted = names if target is None else [*names, target]
+    matrix = np.empty((len(records), len(wanted)), dtype=np.float64)
+    for number, name in enumerate(wanted):
+        values = np.empty(len(records), dtype=object)
+        values[:] = [record.get(name) for record in records]
+        where = f"{label}: column {name!r}"
+        matrix[:, number] = as_numbers(values, where, notes)
+    return matrix, names
 
 
 class _Lines:
@@ -192,7 +259,7 @@ class _Lines:
 def _read_rows(
     handle: io.TextIOBase,
     delimiter: str,
-    path: Path,
+    path: str,
     target: str | None,
     features: Sequence[str] | None,
 ) -> tuple[FloatArray, list[str]]:
@@ -206,7 +273,7 @@ def _read_rows(
             raise DataError(
                 f"{path}: the first line holds numbers; it must name the columns"
             )
-        names = choose(header, target, features, str(path))
+        names = choose(header, target, features, path)
         wanted = names if target is None else [*names, target]
         place_of = {name: place for place, name in enumerate(header)}
         places = [place_of[name] for name in wanted]
@@ -241,7 +308,7 @@ def _read_rows(
 
 
 def _read_cells(
-    cells: Sequence[str], names: Sequence[str], path: Path, line: int
+    cells: Sequence[str], names: Sequence[str], path: str, line: int
 ) -> Iterator[float]:
     """Read one row cell by cell, with words for what is missing or true."""
     for cell, name in zip(cells, names, strict=True):

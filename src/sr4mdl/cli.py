@@ -68,9 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         The arguments after the program's name; those of the process by default.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
-    arguments = _build_parser(argv).parse_args(argv)
-    run: Callable[[Namespace], int] = arguments.run
+    arguments = Namespace(command="")
     try:
+        arguments = _build_parser(argv).parse_args(argv)
+        run: Callable[[Namespace], int] = arguments.run
         code = run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -82,7 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"sr4mdl {arguments.command}: error: {message}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
-        print(f"sr4mdl {arguments.command}: interrupted", file=sys.stderr)
+        name = f"sr4mdl {arguments.command}".rstrip()
+        print(f"{name}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return code
 
@@ -113,7 +115,9 @@ def _build_parser(argv: Sequence[str]) -> ArgumentParser:
 
 def add_data_arguments(parser: ArgumentParser) -> None:
     """Add the arguments that say which table to read and what it is to explain."""
-    parser.add_argument("data", metavar="DATA", help="CSV, TSV (also .gz) or Parquet")
+    parser.add_argument(
+        "data", metavar="DATA", help="CSV, TSV, JSON lines (also .gz) or Parquet"
+    )
     parser.add_argument("--target", metavar="COLUMN", help="the column to explain")
     parser.add_argument(
         "--missing",

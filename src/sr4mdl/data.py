@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, BinaryIO, Literal, Self, get_args
 
 import numpy as np
 
@@ -22,17 +22,17 @@ from sr4mdl._tables import (
     frame_column,
     frame_matrix,
     frame_names,
-    is_parquet,
     listed,
     no_column,
-    read_parquet,
-    read_text,
+    read_file,
+    read_stream,
     suggestion,
 )
 from sr4mdl._typing import BoolArray, FloatArray
 from sr4mdl.errors import DataError
 
 Missing = Literal["refuse", "drop"]
+FileFormat = Literal["csv", "tsv", "jsonl", "parquet"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,14 +197,17 @@ class Dataset:
         features: Sequence[str] | None = None,
         *,
         missing: Missing = "refuse",
+        file_format: FileFormat | None = None,
     ) -> Self:
-        """Read a dataset from a CSV, TSV or Parquet file.
+        """Read a dataset from a CSV, TSV, JSON-lines or Parquet file.
 
         Parameters
         ----------
         path : str or Path
-            ``.csv``, ``.tsv``, ``.tab``, each also with ``.gz``, or ``.parquet``.
-            Text files are UTF-8 with the names of the columns in the first line.
+            ``.csv``, ``.tsv``, ``.tab``, ``.jsonl``, ``.ndjson``, each also with
+            ``.gz``, or ``.parquet``, ``.pq``. Text files are UTF-8; CSV and TSV have
+            the names of the columns in the first line, JSON lines have one object
+            for each row.
         target : str or None
             Name of the target; None for a table without one.
         features : sequence of str, optional
@@ -212,6 +215,8 @@ class Dataset:
             columns are not read and may hold anything.
         missing : {"refuse", "drop"}, default="refuse"
             What to do with rows in which a number is missing or not finite.
+        file_format : {"csv", "tsv", "jsonl", "parquet"}, optional
+            Told by the endings of the name by default.
 
         Raises
         ------
@@ -221,12 +226,57 @@ class Dataset:
             If the file cannot be opened.
         """
         _check_missing(missing)
-        path = Path(path)
+        if file_format is not None:
+            _check_format(file_format)
         notes: list[str] = []
-        if is_parquet(path):
-            matrix, names = read_parquet(path, target, features, notes)
-        else:
-            matrix, names = read_text(path, target, features)
+        matrix, names = read_file(Path(path), file_format, target, features, notes)
+        return cls._from_columns(matrix, names, target, notes, missing)
+
+    @classmethod
+    def from_stream(
+        cls,
+        stream: BinaryIO,
+        target: str | None,
+        features: Sequence[str] | None = None,
+        *,
+        missing: Missing = "refuse",
+        file_format: FileFormat = "csv",
+        label: str = "the stream",
+    ) -> Self:
+        """Read a dataset from an open binary stream, such as standard input.
+
+        Parameters
+        ----------
+        stream : binary stream
+            Read to its end and left open.
+        target, features, missing
+            As in :meth:`from_file`.
+        file_format : {"csv", "tsv", "jsonl", "parquet"}, default="csv"
+            What the stream holds.
+        label : str, default="the stream"
+            What messages call it.
+
+        Raises
+        ------
+        DataError
+            If the table cannot be used.
+        """
+        _check_missing(missing)
+        _check_format(file_format)
+        notes: list[str] = []
+        matrix, names = read_stream(stream, file_format, label, target, features, notes)
+        return cls._from_columns(matrix, names, target, notes, missing)
+
+    @classmethod
+    def _from_columns(
+        cls,
+        matrix: FloatArray,
+        names: list[str],
+        target: str | None,
+        notes: list[str],
+        missing: Missing,
+    ) -> Self:
+        """Build from columns of which the last is the target, if there is one."""
         values = None
         if target is not None:
             values, matrix = matrix[:, -1], matrix[:, :-1]
@@ -391,6 +441,14 @@ def _frozen(values: FloatArray) -> FloatArray:
 def _check_missing(missing: str) -> None:
     if missing not in ("refuse", "drop"):
         raise ValueError(f"missing must be 'refuse' or 'drop', got {missing!r}")
+
+
+def _check_format(file_format: str) -> None:
+    allowed = get_args(FileFormat)
+    if file_format not in allowed:
+        raise ValueError(
+            f"file_format must be one of {', '.join(allowed)}, got {file_format!r}"
+        )
 
 
 def _finite_rows(X: FloatArray, y: FloatArray | None) -> BoolArray:

@@ -1,41 +1,34 @@
 """``sr4mdl fit DATA --target COLUMN``: a table in, a formula and a report out."""
 
-import io
 import json
 import math
 import os
 import sys
+import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sr4mdl.cli import EXIT_INTERRUPTED, UsageError
-from sr4mdl.errors import DataError
 
 if TYPE_CHECKING:
-    from sr4mdl.data import Dataset, Missing
+    from sr4mdl.data import Dataset, FileFormat, Missing
     from sr4mdl.regressor import SymbolicRegressor
 
 STANDARD_INPUT: Final = "-"
+CHECKPOINT: Final = "checkpoint.json"
+"""Holds the best so far while a search runs; gone when it has come to its end."""
 FORMATS: Final = ("csv", "tsv", "jsonl", "parquet")
-_ENDINGS: Final = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-}
-_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 
 
 def configure(parser: ArgumentParser) -> None:
     """Set up ``sr4mdl fit DATA --target COLUMN``."""
     add_source_arguments(parser)
     parser.add_argument(
-        "--target", metavar="COLUMN", required=True, help="the column to explain"
+        "--target",
+        metavar="COLUMN",
+        help="the column to explain (with --resume: that of before)",
     )
     parser.add_argument(
         "--features",
@@ -59,7 +52,6 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mode",
         choices=["policy", "mdl", "error", "uniform", "gp"],
-        default="policy",
         help="how to search (default: policy, led by the network)",
     )
     parser.add_argument(
@@ -67,6 +59,12 @@ def configure(parser: ArgumentParser) -> None:
         metavar="A,B,...",
         type=_names,
         help="operators that the formula may contain (default: all)",
+    )
+    parser.add_argument(
+        "--nesting",
+        metavar="A:B=N,...",
+        type=_nesting,
+        help="operator B at most N deep below A, such as sin:sin=0,exp:exp=0",
     )
     parser.add_argument(
         "--max-length", metavar="N", type=_whole, help="most symbols of the formula"
@@ -84,13 +82,21 @@ def configure(parser: ArgumentParser) -> None:
         help="share of rows held out to choose the formula by",
     )
     parser.add_argument(
-        "--seed", metavar="N", type=_seed, default=0, help="random seed (default: 0)"
+        "--seed", metavar="N", type=_seed, help="random seed (default: 0)"
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
-        help="folder for result.json, equations.csv and report.html",
+        help="folder for result.json, equations.csv and report.html; while the search "
+        "runs, checkpoint.json there holds the best so far",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="DIR",
+        type=Path,
+        help="go on from what an earlier fit wrote into DIR, also one that was "
+        "killed; settings not given are those of before (--out is DIR by default)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print the answer as one line of JSON"
@@ -104,7 +110,7 @@ def add_source_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="CSV or TSV (also .gz), JSON lines or Parquet; - for standard input",
+        help="CSV, TSV or JSON lines (also .gz) or Parquet; - for standard input",
     )
     parser.add_argument(
         "--format",
@@ -115,6 +121,11 @@ def add_source_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Read the table, search, write and print; return the exit code."""
+    earlier = None
+    if arguments.resume is not None:
+        earlier = _load_earlier(arguments)
+    elif arguments.target is None:
+        raise UsageError("the following arguments are required: --target")
     if arguments.out is not None:
         check_folder(arguments.out)
     _check_settings(arguments)
@@ -133,12 +144,15 @@ def run(arguments: Namespace) -> int:
             f"note: more columns ({dataset.n_columns}) than rows ({dataset.n_rows}); "
             "a formula may fit by chance"
         )
-    model = _fit(arguments, dataset)
+    model = _fit(arguments, dataset, earlier)
     (outcome,) = model.outcomes_
     written: list[Path] = []
     if arguments.out is not None:
         assert dataset.y is not None
         written = write_results(model, arguments.out, dataset)
+        for name in (CHECKPOINT, f".{CHECKPOINT}.*"):  # also what a kill left over
+            for path in arguments.out.glob(name):
+                path.unlink()
     if arguments.json:
         _print(json.dumps(_summary(model, written), allow_nan=False))
     else:
@@ -149,27 +163,75 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _fit(arguments: Namespace, dataset: "Dataset") -> "SymbolicRegressor":
+def _fit(
+    arguments: Namespace, dataset: "Dataset", earlier: "SymbolicRegressor | None"
+) -> "SymbolicRegressor":
     from sr4mdl.regressor import SymbolicRegressor
 
-    model = SymbolicRegressor(
+    given = {
+        "mode": arguments.mode,
+        "operators": arguments.operators,
+        "nesting": arguments.nesting,
+        "max_length": arguments.max_length,
+        "noise": arguments.noise,
+        "validation": arguments.validation,
+        "random_state": arguments.seed,
+    }
+    model = SymbolicRegressor(random_state=0) if earlier is None else earlier
+    model.set_params(
         max_time=arguments.time,
-        mode=arguments.mode,
-        operators=arguments.operators,
-        max_length=arguments.max_length,
-        noise=arguments.noise,
-        validation=arguments.validation,
-        random_state=arguments.seed,
         verbose=not arguments.quiet,
+        warm_start=earlier is not None,
+        **{name: value for name, value in given.items() if value is not None},
     )
-    return model.fit_dataset(dataset)
+    checkpoint = None if arguments.out is None else arguments.out / CHECKPOINT
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", "no checkpoint", RuntimeWarning)
+        model.fit_dataset(dataset, checkpoint=checkpoint)
+    for warning in caught:
+        _say(f"warning: {warning.message}")
+    model.set_params(warm_start=False)
+    return model
+
+
+def _load_earlier(arguments: Namespace) -> "SymbolicRegressor":
+    """Return what an earlier fit left, and fill in the arguments it settles."""
+    from sr4mdl.regressor import SymbolicRegressor
+
+    folder: Path = arguments.resume
+    # A checkpoint is there only if the last fit did not come to its end.
+    paths = [folder / CHECKPOINT, folder / "result.json"]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise UsageError(f"--resume {folder}: no {CHECKPOINT} and no result.json there")
+    model = SymbolicRegressor.load(path)
+    if len(model.outcomes_) != 1:
+        raise UsageError(f"--resume {folder}: the result has more than one target")
+    target = model.outcomes_[0].target
+    if arguments.target is None:
+        arguments.target = target
+    elif arguments.target != target:
+        raise UsageError(
+            f"--resume {folder}: that search was for {target!r}, not for "
+            f"{arguments.target!r}"
+        )
+    if arguments.features is None:
+        arguments.features = [str(name) for name in model.feature_names_in_]
+    if arguments.out is None:
+        arguments.out = folder
+    return model
 
 
 def _check_settings(arguments: Namespace) -> None:
     """Refuse what the search would refuse, before any work is done."""
     from sr4mdl.operators import get_operator
 
-    for name in arguments.operators or ():
+    nested = (
+        name
+        for outer, inside in (arguments.nesting or {}).items()
+        for name in (outer, *inside)
+    )
+    for name in (*(arguments.operators or ()), *nested):
         try:
             get_operator(name)
         except ValueError as error:
@@ -273,7 +335,7 @@ def read_table(
     features: Sequence[str] | None,
     *,
     missing: "Missing" = "refuse",
-    file_format: str | None = None,
+    file_format: "FileFormat | None" = None,
 ) -> "Dataset":
     """Return the dataset of a file or of standard input.
 
@@ -292,97 +354,18 @@ def read_table(
     """
     from sr4mdl.data import Dataset
 
-    path = Path(source)
-    by_name = _ENDINGS.get(path.suffix.lower())
-    if source != STANDARD_INPUT and file_format in (None, by_name):
-        if by_name != "jsonl":
-            return Dataset.from_file(path, target, features, missing=missing)
-        file_format = "jsonl"
-    if file_format == "parquet":
-        raise UsageError(
-            "Parquet is read from files that end in .parquet or .pq only, "
-            f"got {source!r}"
-        )
     if source == STANDARD_INPUT:
-        stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
-        return _read_text(
-            stdin, "standard input", file_format or "csv", target, features, missing
+        return Dataset.from_stream(
+            sys.stdin.buffer,
+            target,
+            features,
+            missing=missing,
+            file_format=file_format or "csv",
+            label="standard input",
         )
-    with path.open(encoding="utf-8-sig", newline="") as handle:
-        return _read_text(
-            handle, source, file_format or "csv", target, features, missing
-        )
-
-
-def _read_text(
-    handle: io.TextIOBase,
-    label: str,
-    file_format: str,
-    target: str | None,
-    features: Sequence[str] | None,
-    missing: "Missing",
-) -> "Dataset":
-    """Return the dataset of an open text; the label stands in messages."""
-    from sr4mdl._tables import _read_rows  # files by name go through ``Dataset``
-    from sr4mdl.data import Dataset
-
-    try:
-        if file_format == "jsonl":
-            columns = _json_columns(handle, label)
-            return _dataset_of_columns(columns, label, target, features, missing)
-        delimiter = _DELIMITERS[file_format]
-        matrix, names = _read_rows(handle, delimiter, Path(label), target, features)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{label}: not UTF-8 text ({error})") from error
-    values = None
-    if target is not None:
-        values, matrix = matrix[:, -1], matrix[:, :-1]
-    return Dataset.from_arrays(matrix, values, names, target=target, missing=missing)
-
-
-def _json_columns(lines: Iterable[str], label: str) -> dict[str, list[Any]]:
-    """Return the columns of JSON lines; a key that a line lacks is missing there."""
-    records: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise DataError(f"{label}, line {number}: not JSON ({error})") from error
-        if not isinstance(record, dict):
-            raise DataError(
-                f"{label}, line {number}: must be a JSON object, got {line.strip()!r}"
-            )
-        records.append(record)
-    if not records:
-        raise DataError(f"{label}: no rows")
-    names = dict.fromkeys(name for record in records for name in record)
-    return {name: [record.get(name) for record in records] for name in names}
-
-
-def _dataset_of_columns(
-    columns: dict[str, list[Any]],
-    label: str,
-    target: str | None,
-    features: Sequence[str] | None,
-    missing: "Missing",
-) -> "Dataset":
-    import numpy as np
-
-    from sr4mdl._tables import as_numbers, choose
-    from sr4mdl.data import Dataset
-
-    names = choose(list(columns), target, features, label)
-
-    def numbers(name: str) -> Any:
-        values = np.empty(len(columns[name]), dtype=object)
-        values[:] = columns[name]
-        return as_numbers(values, f"{label}: column {name!r}")
-
-    X = np.stack([numbers(name) for name in names], axis=1)
-    y = None if target is None else numbers(target)
-    return Dataset.from_arrays(X, y, names, target=target, missing=missing)
+    return Dataset.from_file(
+        source, target, features, missing=missing, file_format=file_format
+    )
 
 
 def _names(text: str) -> list[str]:
@@ -390,6 +373,19 @@ def _names(text: str) -> list[str]:
     if not all(names):
         raise ArgumentTypeError(f"must be names with commas between, got {text!r}")
     return names
+
+
+def _nesting(text: str) -> dict[str, dict[str, int]]:
+    nesting: dict[str, dict[str, int]] = {}
+    for entry in _names(text):
+        outer, colon, rest = entry.partition(":")
+        inner, equals, most = rest.partition("=")
+        if not (colon and equals and outer and inner and most.isdecimal()):
+            raise ArgumentTypeError(
+                f"must be entries like sin:sin=0 with commas between, got {text!r}"
+            )
+        nesting.setdefault(outer.strip(), {})[inner.strip()] = int(most)
+    return nesting
 
 
 def _number(text: str) -> float:

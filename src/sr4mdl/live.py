@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TextIO
 
+from rich.columns import Columns
 from rich.console import Console
 from rich.live import Live
 from rich.panel import Panel
@@ -17,7 +18,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sr4mdl.search import ProgressEvent
+from sr4mdl.selection.tidying import present
 
+_PHASES: Final = {
+    "screening": "choosing variables",
+    "closing": "trying simple forms",
+    "search": "searching",
+    "verdict": "checking on all rows",
+}
 QUIET_SECONDS: Final = 10.0
 """Time after which plain lines say that the search goes on."""
 
@@ -62,7 +70,7 @@ class PlainLines:
         if event.expression is None:
             return
         if event.improved:
-            formula = f"{self._target} = {event.expression}"
+            formula = f"{self._target} = {present(event.expression)}"
             line = f"{event.bits:.1f} bits, R2 {event.r2:.6g}: {formula}"
         elif event.seconds - self._last >= QUIET_SECONDS:
             line = f"{event.n_nodes} states, {_left(event)}"
@@ -87,8 +95,7 @@ class LivePanel:
 
 def panel(target: str, event: ProgressEvent) -> Any:
     """Return an event as a panel that rich can show."""
-    best = "..." if event.expression is None else str(event.expression)
-    facts = Table.grid(padding=(0, 3))
+    best = "..." if event.expression is None else str(present(event.expression))
     cells = [
         f"{event.bits:.1f} bits" if math.isfinite(event.bits) else "no code yet",
         "R2 -" if math.isnan(event.r2) else f"R2 {event.r2:.6g}",
@@ -96,12 +103,14 @@ def panel(target: str, event: ProgressEvent) -> Any:
         f"{event.nodes_per_second:.0f} states/s",
         _left(event),
     ]
-    facts.add_row(*(Text(cell, style="cyan") for cell in cells))
+    # Columns go on in the next line where a terminal is narrow.
+    facts = Columns([Text(cell, style="cyan") for cell in cells], padding=(0, 3))
     content = Table.grid()
     content.add_row(Text(f"{target} = {best}", style="bold"))
     content.add_row(Text(""))
     content.add_row(facts)
-    return Panel(content, title=f"sr4mdl: {event.phase}", title_align="left")
+    doing = _PHASES.get(event.phase, event.phase)
+    return Panel(content, title=f"sr4mdl: {doing}", title_align="left")
 
 
 def _left(event: ProgressEvent) -> str:

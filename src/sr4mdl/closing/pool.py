@@ -19,6 +19,7 @@ from sr4mdl._typing import BoolArray, FloatArray, IntArray
 from sr4mdl.expressions import Expression, apply
 from sr4mdl.operators import get_operator
 from sr4mdl.selection.bits import operator_bits, variable_bits
+from sr4mdl.selection.limits import Limits
 
 _FLAT: Final = 1e-9
 """Spread relative to size below which a member counts as constant."""
@@ -155,6 +156,28 @@ class Pool:
             built = apply(kind, self.expression(rest[0]), self.expression(rest[1]))
         self._built[index] = built
         return built
+
+    def within(self, limits: Limits) -> "Pool":
+        """Return the pool without members that a formula may not contain."""
+        if not limits.any:
+            return self
+        kept = [
+            place
+            for place in range(len(self))
+            if place < len(self.columns) or limits.permits(self.expression(place))
+        ]
+        return Pool(
+            self.columns,
+            self.values[kept],
+            self.bits[kept],
+            self.group[kept],
+            self.rank[kept],
+            [self.recipes[place] for place in kept],
+            self.n_made,
+            self.n_dropped + len(self) - len(kept),
+            # Recipes name places of the whole pool, so all formulas are built here.
+            {new: self.expression(old) for new, old in enumerate(kept)},
+        )
 
 
 GROUPS: Final = (

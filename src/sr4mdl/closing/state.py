@@ -43,6 +43,7 @@ from sr4mdl.selection.bits import (
     supported_constant_bits,
 )
 from sr4mdl.selection.fitting import Form, fit_constants
+from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
 from sr4mdl.selection.snapping import Snapped, snap_constants
 from sr4mdl.selection.tidying import tidy
@@ -171,6 +172,7 @@ def close_state(
     problem: ClosingProblem,
     tier: Tier = "full",
     time_limit: float | None = None,
+    limits: Limits | None = None,
 ) -> ClosingResult:
     """Return formulas of the original target built from a state's columns.
 
@@ -183,6 +185,8 @@ def close_state(
         "full" goes on to the large pool unless the quick families are exact.
     time_limit : float, optional
         Seconds after which no further family starts.
+    limits : Limits, optional
+        What a formula may look like; all candidates keep to it.
 
     Returns
     -------
@@ -198,7 +202,7 @@ def close_state(
     # Numbers that overflow or are undefined are data here: they are masked, counted
     # or rejected where they arise.
     with np.errstate(all="ignore"), single_thread():
-        return _Closer(problem, tier, start, deadline).run()
+        return _Closer(problem, tier, start, deadline, limits).run()
 
 
 def divide_out(
@@ -228,8 +232,14 @@ class _Closer:
     """One run of :func:`close_state`."""
 
     def __init__(
-        self, problem: ClosingProblem, tier: Tier, start: float, deadline: float
+        self,
+        problem: ClosingProblem,
+        tier: Tier,
+        start: float,
+        deadline: float,
+        limits: Limits | None = None,
     ) -> None:
+        self.limits = Limits() if limits is None else limits
         self.tier = tier
         self.start = start
         self.deadline = deadline
@@ -373,7 +383,7 @@ class _Closer:
         assert outer is not None, "it could be undone on all rows"
         pool = build_pool(
             np.ascontiguousarray(screen.columns.T), screen.expressions, settings.plan
-        )
+        ).within(self.limits)
         self.n_pool = max(self.n_pool, len(pool))
         bench = Workbench(
             outer=outer,
@@ -384,6 +394,7 @@ class _Closer:
             known=screen.known,
             dictionary=Dictionary(pool.values, pool.bits),
             logs=PowerDictionary.of(pool),
+            limits=self.limits,
         )
         self.stages.append(("pool", perf_counter() - began))
         return bench
@@ -408,18 +419,20 @@ class _Closer:
         n_rows = len(self.verdict.y)
         ranked = sorted(drafts, key=lambda draft: draft.bits(n_rows, self.floor))
         seen: set[Expression] = set()
-        tried = 0
+        tried = 0.0
         for draft in ranked:
             if tried >= _SETTINGS[self.tier].n_snapped or self.late:
                 break
-            fresh = False
+            fresh, before = False, len(self.candidates)
             for written in draft.write():
                 shape = skeleton(tidy(written))
                 if shape not in seen:
                     seen.add(shape)
                     fresh = True
                     self.round(written, draft.family)
-            tried += fresh
+            # What the limits refuse leaves room for others, but not without end.
+            refused = self.limits.any and len(self.candidates) == before
+            tried += fresh * (0.2 if refused else 1.0)
         if self.tier == "full" and not self.late:
             self.prune()
         self.stages.append(("verdict", perf_counter() - began))
@@ -439,9 +452,13 @@ class _Closer:
         if shorter is not snapped.expression:
             # Algebra may merge constants or move a factor: round those anew.
             again = snap_constants(shorter, known, y, variables)
-            if again is not None and again.bits <= snapped.bits:
+            if again is not None and (
+                again.bits <= snapped.bits
+                or not self.limits.permits(snapped.expression)
+            ):
                 snapped = again
-        self.keep(snapped, family)
+        if self.limits.permits(snapped.expression):
+            self.keep(snapped, family)
 
     def prune(self) -> None:
         """Try the best formula with a term or factor left out, while that helps."""

@@ -25,6 +25,8 @@ from sr4mdl.closing.pursuit import (
 )
 from sr4mdl.expressions import Expression
 from sr4mdl.selection.bits import residual_bits, supported_constant_bits
+from sr4mdl.selection.limits import Limits
+from sr4mdl.selection.tidying import tidy
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,16 @@ class Workbench:
     n_examined: int = 0
     factors: list[dict[int, float]] = field(default_factory=list)
     """Sets of columns that seem to enter y as pure powers, with their exponents."""
+    limits: Limits = field(default_factory=Limits)
+    """What a formula may look like."""
 
     def add(self, draft: Draft | None) -> None:
-        """Keep a draft, if there is one."""
-        if draft is not None:
+        """Keep a draft, if there is one and it can become a formula allowed."""
+        if draft is None:
+            return
+        if not self.limits.any or any(
+            self.limits.may_become(tidy(written)) for written in draft.write()
+        ):
             self.drafts.append(draft)
 
     @property

@@ -66,6 +66,14 @@ def tuple_of(values: Any, name: str) -> tuple[Any, ...]:
     )
 
 
+def check_constants(values: tuple[Any, ...]) -> None:
+    """Refuse what is not a finite number."""
+    for value in values:
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not real or not math.isfinite(value):
+            raise ValueError(f"constants must be finite numbers, got {value!r}")
+
+
 def target_names(y: Any) -> list[str] | None:
     """Return the names that the target brings, from a Series or a frame."""
     names = getattr(y, "columns", None)

@@ -21,6 +21,7 @@ from sr4mdl.evaluate import evaluate_one
 from sr4mdl.mdlformer.guide import Guide
 from sr4mdl.regressor.checking import (
     canonical_order,
+    check_constants,
     check_length,
     check_real,
     list_callbacks,
@@ -30,12 +31,18 @@ from sr4mdl.regressor.checking import (
     target_names,
     tuple_of,
 )
-from sr4mdl.regressor.equations import Equation, EquationTable
+from sr4mdl.regressor.equations import EquationTable
 from sr4mdl.regressor.explanation import explain
 from sr4mdl.regressor.exporting import Exports
-from sr4mdl.regressor.outcomes import Outcome, Table, make_outcome
+from sr4mdl.regressor.outcomes import (
+    Outcome,
+    Table,
+    make_outcome,
+    make_partial_outcome,
+)
 from sr4mdl.regressor.running import run_searches
 from sr4mdl.regressor.saving import (
+    CheckpointFile,
     from_result,
     read_result,
     to_result,
@@ -52,6 +59,8 @@ _OWN_SETTINGS = (
     "early_stop",
     "mode",
     "operators",
+    "nesting",
+    "max_length",
     "random_state",
 )
 """Settings of the search that the constructor has under the same name."""
@@ -89,9 +98,13 @@ class SymbolicRegressor(
     operators : sequence of str or None, default=None
         Names of the operators a formula may contain, such as ``("add", "mul",
         "sin")``; None for all of them.
+    nesting : mapping or None, default=None
+        How deep operators may nest: ``{"sin": {"sin": 0, "exp": 1}}`` allows no sin
+        anywhere below a sin, and one level of exp. Operators that it does not name
+        nest as they like. Names are those of the printed formula.
     max_length : int or None, default=None
-        Most symbols of a formula in the answer; None for any number. Longer ones may
-        be tried on the way.
+        Most symbols of a formula; None for any number. The search does not build, fit
+        or return longer ones.
     constants : sequence of float, default=()
         Numbers known to matter, such as 9.81; constants are rounded to them where
         that shortens the code.
@@ -105,8 +118,10 @@ class SymbolicRegressor(
     search_options : mapping or None, default=None
         Further fields of ``sr4mdl.search.SearchConfig`` for experts.
     warm_start : bool, default=False
-        Whether the equations of the fit before compete with what the new search
-        finds. They are measured on the new data, their constants stay.
+        Whether to go on from the fit before, also one that was loaded: its formulas
+        compete, measured on the new data. On the same data under the same settings
+        the search tree grows on where it stood; ``random_state=None`` then means the
+        seed of before.
     n_jobs : int or None, default=None
         Processes that search several targets at the same time; for one target,
         threads of the network. None means 1, -1 all cores.
@@ -164,6 +179,7 @@ class SymbolicRegressor(
         mode: str = "policy",
         guide: Guide | str | Path | None = None,
         operators: Sequence[str] | None = None,
+        nesting: Mapping[str, Mapping[str, int]] | None = None,
         max_length: int | None = None,
         constants: Sequence[float] = (),
         noise: float | None = None,
@@ -182,6 +198,7 @@ class SymbolicRegressor(
         self.mode = mode
         self.guide = guide
         self.operators = operators
+        self.nesting = nesting
         self.max_length = max_length
         self.constants = constants
         self.noise = noise
@@ -230,7 +247,12 @@ class SymbolicRegressor(
         targets = name_targets(names_of_y, y, self._names())
         return self._fit(X, y, targets, sample_weight, earlier)
 
-    def fit_dataset(self, dataset: Dataset, sample_weight: Any = None) -> Self:
+    def fit_dataset(
+        self,
+        dataset: Dataset,
+        sample_weight: Any = None,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
         """Search for a formula of a dataset's target; as :meth:`fit`.
 
         Parameters
@@ -239,6 +261,10 @@ class SymbolicRegressor(
             The table; it must have a target.
         sample_weight : array-like of shape (n_rows,), optional
             How much each row counts: 0 or more.
+        checkpoint : str or Path, optional
+            File for the best so far, written every few seconds, in full or not at
+            all; :meth:`load` reads it, and a fit with ``warm_start`` goes on from
+            there. A file that cannot be written is a warning.
         """
         if dataset.y is None or dataset.target is None:
             raise ValueError("dataset must have a target to search for, got y=None")
@@ -247,7 +273,14 @@ class SymbolicRegressor(
         earlier = self._earlier()
         self.n_features_in_ = dataset.n_columns
         self.feature_names_in_ = np.array(dataset.names, dtype=object)
-        return self._fit(dataset.X, dataset.y, [dataset.target], sample_weight, earlier)
+        return self._fit(
+            dataset.X,
+            dataset.y,
+            [dataset.target],
+            sample_weight,
+            earlier,
+            None if checkpoint is None else Path(checkpoint),
+        )
 
     def _fit(
         self,
@@ -255,10 +288,15 @@ class SymbolicRegressor(
         y: FloatArray,
         targets: list[str],
         sample_weight: Any,
-        earlier: list[Equation],
+        earlier: list[Outcome],
+        checkpoint: Path | None = None,
     ) -> Self:
         """Search on checked numbers; the names of the features are set."""
-        seed = make_seed(self.random_state)
+        memories = {one.target: one.memory for one in earlier if one.memory is not None}
+        if self.random_state is None and memories:
+            seed = next(iter(memories.values())).seed
+        else:
+            seed = make_seed(self.random_state)
         config = self._config(seed)
         self._check_choice_parameters()
         callbacks = list_callbacks(self.callbacks)
@@ -277,6 +315,27 @@ class SymbolicRegressor(
             Table(X[train], columns[train, place], names, target)
             for place, target in enumerate(targets)
         ]
+        held_out: list[Table | None] = [
+            replace(table, X=X[held], y=columns[held, place]) if len(held) else None
+            for place, table in enumerate(tables)
+        ]
+        store = None
+        if checkpoint is not None:
+            store = CheckpointFile(
+                checkpoint,
+                lambda memory: self._result(
+                    [
+                        make_partial_outcome(
+                            memory,
+                            tables[0],
+                            limits=config.limits,
+                            noise=self.noise,
+                            held_out=held_out[0],
+                        )
+                    ],
+                    several,
+                ),
+            )
         results = run_searches(
             tables,
             config,
@@ -284,25 +343,25 @@ class SymbolicRegressor(
             n_jobs=self.n_jobs,
             callbacks=callbacks,
             verbose=self.verbose,
+            memories=memories,
+            store=store,
         )
-        outcomes = []
-        for place, (table, result) in enumerate(zip(tables, results, strict=True)):
-            held_out = None
-            if len(held):
-                held_out = replace(table, X=X[held], y=columns[held, place])
-            outcomes.append(
-                make_outcome(
-                    result,
-                    table,
-                    earlier=[
-                        one.expression for one in earlier if one.target == table.target
-                    ],
-                    operators=config.operators,
-                    max_length=self.max_length,
-                    noise=self.noise,
-                    held_out=held_out,
-                )
+        outcomes = [
+            make_outcome(
+                result,
+                table,
+                earlier=[
+                    equation.expression
+                    for outcome in earlier
+                    if outcome.target == table.target
+                    for equation in outcome.equations
+                ],
+                limits=config.limits,
+                noise=self.noise,
+                held_out=held,
             )
+            for table, result, held in zip(tables, results, held_out, strict=True)
+        ]
         self._set_fitted(outcomes, several)
         return self
 
@@ -402,6 +461,9 @@ class SymbolicRegressor(
     def to_result(self) -> dict[str, Any]:
         """Return what :meth:`save` writes, as a dict."""
         check_is_fitted(self)
+        return self._result(self.outcomes_, self._several_targets)
+
+    def _result(self, outcomes: list[Outcome], several: bool) -> dict[str, Any]:
         parameters = {
             name: plain_value(value)
             for name, value in self.get_params(deep=False).items()
@@ -411,10 +473,10 @@ class SymbolicRegressor(
         if self.max_time is None:
             parameters["max_time"] = None
         return to_result(
-            self.outcomes_,
+            outcomes,
             list(self._names()),
             hasattr(self, "feature_names_in_"),
-            self._several_targets,
+            several,
             parameters,
         )
 
@@ -465,15 +527,16 @@ class SymbolicRegressor(
             options[name] = getattr(self, name)
         options["random_state"] = seed
         options["physical_constants"] = tuple_of(self.constants, "constants")
+        check_constants(options["physical_constants"])
         if self.operators is not None:
             options["operators"] = tuple_of(self.operators, "operators")
-        for name in ("max_nodes", "max_evaluations"):
+        check_length("max_length", self.max_length)
+        for name in ("max_nodes", "max_evaluations", "max_length"):
             if isinstance(options[name], numbers.Integral):
                 options[name] = int(options[name])
         return SearchConfig.from_dict(options)
 
     def _check_choice_parameters(self) -> None:
-        check_length("max_length", self.max_length)
         check_real("noise", self.noise, math.inf)
         check_real("validation", self.validation, 1.0)
 
@@ -492,11 +555,11 @@ class SymbolicRegressor(
         order = rng.permutation(n_rows)
         return np.sort(order[n_held:]), np.sort(order[:n_held])
 
-    def _earlier(self) -> list[Equation]:
-        """Return the equations of the fit before, if they are to compete."""
+    def _earlier(self) -> list[Outcome]:
+        """Return the outcomes of the fit before, if the search is to go on."""
         if not self.warm_start or not hasattr(self, "outcomes_"):
             return []
-        return [one for outcome in self.outcomes_ for one in outcome.equations]
+        return list(self.outcomes_)
 
     def _set_fitted(self, outcomes: list[Outcome], several: bool) -> None:
         self._several_targets = several

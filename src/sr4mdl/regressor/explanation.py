@@ -13,6 +13,7 @@ _REASONS = {
     "exhausted": "there was nothing left to try",
     "constant target": "the target is constant",
     "interrupted": "it was interrupted",
+    "unfinished": "it was cut off; this is the last checkpoint",
 }
 
 

@@ -16,16 +16,19 @@ from sr4mdl._typing import FloatArray
 from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import Expression, apply, constant, variable
 from sr4mdl.regressor.equations import Equation, measure
-from sr4mdl.search import SearchResult
-from sr4mdl.search.actions import allowed_operators
+from sr4mdl.search import SearchMemory, SearchResult
 from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
+from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
-from sr4mdl.simplify import simplify
 
 _STEP: Final = 6e-6
 """Relative step of central differences, about the cube root of the round-off."""
 _SAME: Final = 1e-12
 """Values that differ by less than this share of the target are the same."""
+UNFINISHED: Final = "unfinished"
+"""Stop reason of a search that still runs, or was killed."""
+_MAX_PARTIAL: Final = 12
+"""Formulas measured for a checkpoint."""
 _MAX_ROWS: Final = 10_000
 """Rows on which the standard errors are computed."""
 
@@ -86,6 +89,8 @@ class Outcome:
     """What the search did, as plain values."""
     notes: tuple[str, ...]
     """What was noticed about the data."""
+    memory: SearchMemory | None = None
+    """What a later search needs to go on; None for results of older versions."""
 
     @property
     def chosen(self) -> Equation:
@@ -105,8 +110,7 @@ def make_outcome(
     table: Table,
     *,
     earlier: Sequence[Expression],
-    operators: Sequence[str] | None,
-    max_length: int | None,
+    limits: Limits,
     noise: float | None,
     held_out: Table | None,
 ) -> Outcome:
@@ -120,9 +124,9 @@ def make_outcome(
         The rows of the fit.
     earlier : sequence of Expression
         Formulas of an earlier fit, which compete.
-    operators : sequence of str or None
-        Operators allowed; None for all.
-    max_length, noise, held_out
+    limits : Limits
+        What a formula may look like.
+    noise, held_out
         As in :func:`choose`.
     """
     solutions = [result.best, *result.front]
@@ -131,7 +135,7 @@ def make_outcome(
     candidates = [
         Equation(
             table.target,
-            _short_enough(one.expression, max_length, operators),
+            one.expression,
             one.rmse,
             one.r2,
             one.formula_bits,
@@ -140,12 +144,77 @@ def make_outcome(
         for one in solutions
     ]
     for expression in earlier:
-        if expression.variables <= set(table.names) and _permits(expression, operators):
+        if expression.variables <= set(table.names):
             found = measure(expression, table.X, table.y, table.names, table.target)
             if found is not None:
                 candidates.append(found)
+    return _outcome(
+        candidates,
+        table,
+        limits=limits,
+        noise=noise,
+        held_out=held_out,
+        memory=result.memory,
+        # Lists and plain numbers, as they come back from a file.
+        statistics=json.loads(json.dumps(asdict(result.statistics))),
+        stop_reason=result.stop_reason,
+        seconds=result.seconds,
+        notes=result.notes,
+    )
+
+
+def make_partial_outcome(
+    memory: SearchMemory,
+    table: Table,
+    *,
+    limits: Limits,
+    noise: float | None,
+    held_out: Table | None,
+) -> Outcome:
+    """Return the outcome of a search that still runs, from what it knows.
+
+    Parameters
+    ----------
+    memory : SearchMemory
+        What it knows.
+    table : Table
+        The rows of the fit.
+    limits, noise, held_out
+        As in :func:`make_outcome`.
+    """
+    measured = [
+        measure(expression, table.X, table.y, table.names, table.target)
+        for expression in memory.expressions(table.names)[:_MAX_PARTIAL]
+    ]
+    return _outcome(
+        [one for one in measured if one is not None],
+        table,
+        limits=limits,
+        noise=noise,
+        held_out=held_out,
+        memory=memory,
+        statistics=dict(memory.statistics),
+        stop_reason=UNFINISHED,
+        seconds=memory.seconds,
+        notes=(),
+    )
+
+
+def _outcome(
+    candidates: Sequence[Equation],
+    table: Table,
+    *,
+    limits: Limits,
+    noise: float | None,
+    held_out: Table | None,
+    memory: SearchMemory,
+    statistics: dict[str, Any],
+    stop_reason: str,
+    seconds: float,
+    notes: tuple[str, ...],
+) -> Outcome:
     equations, best, runner_up = choose(
-        candidates, table, max_length=max_length, noise=noise, held_out=held_out
+        candidates, table, limits=limits, noise=noise, held_out=held_out
     )
     low, high = table.X.min(axis=0), table.X.max(axis=0)
     return Outcome(
@@ -161,37 +230,19 @@ def make_outcome(
         target_range=(float(table.y.min()), float(table.y.max())),
         n_rows=len(table.y),
         n_validation=0 if held_out is None else len(held_out.y),
-        stop_reason=result.stop_reason,
-        seconds=result.seconds,
-        # Lists and plain numbers, as they come back from a file.
-        statistics=json.loads(json.dumps(asdict(result.statistics))),
-        notes=result.notes,
+        stop_reason=stop_reason,
+        seconds=seconds,
+        statistics=statistics,
+        notes=notes,
+        memory=memory,
     )
-
-
-def _permits(expression: Expression, operators: Sequence[str] | None) -> bool:
-    allowed = allowed_operators(operators)
-    return allowed is None or all(
-        node.operator is None or node.operator.name in allowed
-        for node in expression.subexpressions()
-    )
-
-
-def _short_enough(
-    expression: Expression, max_length: int | None, operators: Sequence[str] | None
-) -> Expression:
-    """Return the shortest form of a formula whose usual form is too long."""
-    if max_length is None or expression.length <= max_length:
-        return expression
-    shorter = simplify(expression)
-    return shorter if _permits(shorter, operators) else expression
 
 
 def choose(
     candidates: Sequence[Equation],
     table: Table,
     *,
-    max_length: int | None,
+    limits: Limits,
     noise: float | None,
     held_out: Table | None,
 ) -> tuple[tuple[Equation, ...], int, int | None]:
@@ -203,8 +254,8 @@ def choose(
         Measured on the table; repeated formulas count once.
     table : Table
         The rows of the fit.
-    max_length : int or None
-        Most symbols of a formula; None for any number.
+    limits : Limits
+        What a formula may look like; others are out.
     noise : float or None
         Standard deviation of the noise in the target, if it is known.
     held_out : Table or None
@@ -212,7 +263,7 @@ def choose(
     """
     kept: dict[Expression, Equation] = {}
     for candidate in candidates:
-        if max_length is not None and candidate.length > max_length:
+        if not limits.permits(candidate.expression):
             continue
         judged = _judge(candidate, table, noise, held_out)
         if judged is not None:

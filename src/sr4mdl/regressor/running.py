@@ -1,6 +1,7 @@
 """Searches of a fit: one for each target, one after another or in processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,15 @@ from sklearn.utils.parallel import Parallel, delayed
 from sr4mdl.data import Dataset
 from sr4mdl.mdlformer.guide import Guide, OnnxGuide
 from sr4mdl.regressor.outcomes import Table
-from sr4mdl.search import Listener, SearchConfig, SearchResult, search
+from sr4mdl.search import (
+    Listener,
+    SearchConfig,
+    SearchMemory,
+    SearchResult,
+    search,
+)
+
+Store = Callable[[SearchMemory], None]
 
 
 def run_searches(
@@ -22,6 +31,8 @@ def run_searches(
     n_jobs: int | None,
     callbacks: list[Callable[..., Any]],
     verbose: bool,
+    memories: Mapping[str, SearchMemory],
+    store: Store | None,
 ) -> list[SearchResult]:
     """Search for the formula of each target.
 
@@ -39,6 +50,11 @@ def run_searches(
         Told of progress.
     verbose : bool
         Whether to show progress on standard error.
+    memories : mapping of str to SearchMemory
+        By target, what an earlier search knows.
+    store : callable or None
+        Takes the memory of a search that runs every few seconds; searches in other
+        processes have none.
     """
     n_workers = effective_n_jobs(n_jobs)
     if n_workers > 1 and len(tables) > 1:
@@ -49,7 +65,10 @@ def run_searches(
             )
         opened = open_guide(guide, config.mode, 1)
         found: list[SearchResult] = Parallel(n_jobs=min(n_workers, len(tables)))(
-            delayed(run_search)(table, config, opened, None) for table in tables
+            delayed(run_search)(
+                table, config, opened, None, memories.get(table.target), None
+            )
+            for table in tables
         )
         return found
     opened = open_guide(guide, config.mode, n_workers)
@@ -58,24 +77,30 @@ def run_searches(
         if results and results[-1].stop_reason == "interrupted":
             # Who interrupts does not want to wait for the other targets.
             config = replace(config, max_evaluations=1)
-        results.append(_follow(table, config, opened, callbacks, verbose))
+        with _display(table, verbose) as displays:
+            results.append(
+                run_search(
+                    table,
+                    config,
+                    opened,
+                    tell_all([*displays, *callbacks]),
+                    memories.get(table.target),
+                    store,
+                )
+            )
     return results
 
 
-def _follow(
-    table: Table,
-    config: SearchConfig,
-    guide: Guide | None,
-    callbacks: list[Callable[..., Any]],
-    verbose: bool,
-) -> SearchResult:
-    """Run one search, with a display if asked for."""
+@contextmanager
+def _display(table: Table, verbose: bool) -> Iterator[list[Callable[..., Any]]]:
+    """Yield the display of a search, if one is asked for."""
     if not verbose:
-        return run_search(table, config, guide, tell_all(callbacks))
+        yield []
+        return
     from sr4mdl.live import open_display
 
     with open_display(table.target) as display:
-        return run_search(table, config, guide, tell_all([display, *callbacks]))
+        yield [display]
 
 
 def run_search(
@@ -83,10 +108,12 @@ def run_search(
     config: SearchConfig,
     guide: Guide | None,
     listener: Listener | None,
+    memory: SearchMemory | None = None,
+    store: Store | None = None,
 ) -> SearchResult:
     """Search for the formula of one target."""
     dataset = Dataset.from_arrays(table.X, table.y, table.names, target=table.target)
-    return search(dataset, config, guide, listener)
+    return search(dataset, config, guide, listener, memory=memory, store=store)
 
 
 def tell_all(callbacks: list[Callable[..., Any]]) -> Listener | None:

@@ -3,9 +3,10 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from secrets import token_hex
 from typing import Any, Final
 
 from sr4mdl import __version__
@@ -13,6 +14,7 @@ from sr4mdl.errors import DataError, ParseError
 from sr4mdl.expressions import from_json_object, to_json_object
 from sr4mdl.regressor.equations import Equation
 from sr4mdl.regressor.outcomes import Constant, Outcome
+from sr4mdl.search import SearchMemory
 
 RESULT_FORMAT: Final = "sr4mdl-result"
 RESULT_VERSION: Final = 1
@@ -112,31 +114,52 @@ def write_files(contents: Mapping[Path, str]) -> None:
     ready: list[tuple[Path, Path]] = []
     try:
         for path, text in contents.items():
-            with NamedTemporaryFile(
-                "w",
-                encoding="utf-8",
-                newline="",
-                dir=path.parent,
-                prefix=f".{path.name}.",
-                delete=False,
-            ) as handle:
-                ready.append((Path(handle.name), path))
+            temporary = path.with_name(f".{path.name}.{token_hex(4)}")
+            # Noted before it exists: whatever happens, it is cleared away.
+            ready.append((temporary, path))
+            with temporary.open("x", encoding="utf-8", newline="") as handle:
                 handle.write(text)
                 handle.flush()
                 os.fsync(handle.fileno())
         for temporary, path in ready:
-            # Temporary files are private; results are as readable as other files.
-            temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
     finally:
         for temporary, _ in ready:
             temporary.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+class CheckpointFile:
+    """Writes what a running search knows into a file, again and again.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its folder is made when it is first written.
+    describe : callable
+        Turns what the search knows into the dict of a result.
+    """
+
+    def __init__(
+        self, path: Path, describe: Callable[[SearchMemory], Mapping[str, Any]]
+    ) -> None:
+        self.path = path
+        self._describe = describe
+        self._broken = False
+
+    def __call__(self, memory: SearchMemory) -> None:
+        """Write; a file that cannot be written is a warning, once."""
+        if self._broken:
+            return
+        text = to_text(self._describe(memory))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_files({self.path: text})
+        except OSError as error:
+            # The search is worth more than its checkpoint.
+            self._broken = True
+            warnings.warn(
+                f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2
+            )
 
 
 def to_text(result: Mapping[str, Any]) -> str:
@@ -180,6 +203,7 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "statistics": outcome.statistics,
         "notes": list(outcome.notes),
+        "memory": None if outcome.memory is None else outcome.memory.to_dict(),
     }
 
 
@@ -187,6 +211,7 @@ def _outcome_from_json(entry: Any) -> Outcome:
     name = str(entry["name"])
     equations = tuple(_equation_from_json(row, name) for row in entry["equations"])
     best, runner_up = int(entry["best"]), entry["runner_up"]
+    memory = entry.get("memory")  # results of 0.1 have none
     for row in (best, *(() if runner_up is None else (int(runner_up),))):
         if not 0 <= row < len(equations):
             raise IndexError(f"row {row} of {len(equations)} equations")
@@ -214,6 +239,7 @@ def _outcome_from_json(entry: Any) -> Outcome:
         seconds=float(entry["seconds"]),
         statistics=dict(entry["statistics"]),
         notes=tuple(str(note) for note in entry["notes"]),
+        memory=None if memory is None else SearchMemory.from_dict(memory),
     )
 
 

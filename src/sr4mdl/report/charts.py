@@ -149,14 +149,23 @@ class _Axis:
                 for power in range(math.floor(self.low), math.ceil(self.high) + 1)
                 for factor in (1, 2, 3, 5)
             )
-            return [(one, f"{one:.6g}") for one in between if low <= one <= high]
+            return [(one, _label(one)) for one in between if low <= one <= high]
         span = self.high / 2 - self.low / 2
         raw = span / 2.5
         size = 10.0 ** math.floor(math.log10(raw))
         step = size * min((1, 2, 5, 10), key=lambda factor: abs(factor * size - raw))
         first = math.ceil(self.low / step)
         values = [step * (first + count) for count in range(12)]
-        return [(one, f"{one + 0.0:.6g}") for one in values if one <= self.high]
+        return [(one, _label(one)) for one in values if one <= self.high]
+
+
+def _label(value: float) -> str:
+    """Return a tick as text, short enough for the room beside the axis."""
+    text = f"{value + 0.0:.6g}"
+    if value == 0.0 or 0.01 <= abs(value) < 1e5 or len(text) <= 5:
+        return text
+    mantissa, _, exponent = f"{value:.5e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
 def _dots(places: Sequence[tuple[float, float]], marked: bool) -> list[str]:

@@ -12,7 +12,9 @@ _SUM, _PRODUCT, _SIGN, _FRACTION, _POWER, _ATOM = range(6)
 _Piece = tuple[str, int]
 
 _TIMES: Final = "<mo>&#x22C5;</mo>"
+_SPACE: Final = '<mspace width="0.17em"/>'
 _MINUS: Final = "<mo>&#x2212;</mo>"
+_PI: Final = "<mi>&#x3C0;</mi>"
 _MAX_DIGITS: Final = 6
 # Two forms of sigma share the place between rho and tau.
 _GREEK: Final = {
@@ -84,7 +86,12 @@ def _typeset(node: Expression, done: dict[Expression, _Piece]) -> _Piece:
         return text if level >= least and not signs else _brackets(text)
 
     def whole(place: int) -> str:
-        return f"<mrow>{done[parts[place]][0]}</mrow>"
+        part = parts[place]
+        text = done[part][0]
+        if _is_ratio(part):
+            # A fraction of numbers within a fraction or exponent stands on one line.
+            text = "<mo>/</mo>".join(done[number][0] for number in part.arguments)
+        return f"<mrow>{text}</mrow>"
 
     match operator.name:
         case "add":
@@ -92,7 +99,7 @@ def _typeset(node: Expression, done: dict[Expression, _Piece]) -> _Piece:
         case "sub":
             return f"{inner(0, _SUM)}{_MINUS}{inner(1, _PRODUCT)}", _SUM
         case "mul":
-            return f"{inner(0, _PRODUCT)}{_TIMES}{inner(1, _FRACTION)}", _PRODUCT
+            return _product(inner(0, _PRODUCT), inner(1, _FRACTION)), _PRODUCT
         case "div":
             return f"<mfrac>{whole(0)}{whole(1)}</mfrac>", _FRACTION
         case "inv":
@@ -116,6 +123,21 @@ def _typeset(node: Expression, done: dict[Expression, _Piece]) -> _Piece:
     arguments = "<mo>,</mo>".join(whole(place) for place in range(len(parts)))
     name = escape(operator.name)
     return f"<mrow><mi>{name}</mi>{_brackets(arguments)}</mrow>", _ATOM
+
+
+def _product(left: str, right: str) -> str:
+    """Join factors: after a number a thin space, unless a number follows."""
+    after_number = left.endswith(("</mn>", _PI))
+    before_number = re.match(r"(<\w+>)*<mn>", right)
+    return left + (_SPACE if after_number and not before_number else _TIMES) + right
+
+
+def _is_ratio(node: Expression) -> bool:
+    return (
+        node.operator is not None
+        and node.operator.name == "div"
+        and all(part.value is not None and part.value > 0 for part in node.arguments)
+    )
 
 
 def _brackets(text: str) -> str:
@@ -142,7 +164,7 @@ def _word(word: str) -> str:
 
 def _number(value: float) -> _Piece:
     if abs(value) == math.pi:
-        text, level = "<mi>&#x3C0;</mi>", _ATOM
+        text, level = _PI, _ATOM
     else:
         digits = f"{abs(value):.{_MAX_DIGITS}g}"
         mantissa, _, exponent = digits.partition("e")

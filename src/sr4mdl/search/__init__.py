@@ -9,12 +9,14 @@ from sr4mdl.search.budget import Statistics, StopReason
 from sr4mdl.search.config import Mode, SearchConfig
 from sr4mdl.search.events import Listener, ProgressEvent
 from sr4mdl.search.judge import Solution
+from sr4mdl.search.memory import SearchMemory
 
 __all__ = [
     "Listener",
     "Mode",
     "ProgressEvent",
     "SearchConfig",
+    "SearchMemory",
     "SearchResult",
     "Solution",
     "Statistics",

@@ -29,9 +29,10 @@ import numpy as np
 from sr4mdl import moves
 from sr4mdl._typing import BoolArray, FloatArray, IntArray
 from sr4mdl.closing.problem import OuterStep
-from sr4mdl.expressions import Expression, apply
-from sr4mdl.operators import Operator, all_operators, get_operator
+from sr4mdl.expressions import Expression, apply, variable
+from sr4mdl.operators import Operator, all_operators
 from sr4mdl.search.state import Column, ColumnTable, State, Target, usable
+from sr4mdl.selection.limits import Limits
 
 KEEP, DROP_ALL, DROP_FIRST, DROP_SECOND = range(4)
 N_VARIANTS: Final = 4
@@ -40,6 +41,8 @@ _CROWDED: Final = moves.MAX_COLUMNS - 2
 """Columns from which on the default style offers to drop operands."""
 USER_SHARE: Final = 0.1
 """Share of the prior for operators that the guide does not know."""
+_REST: Final = variable("the rest")
+"""Stands for what a target is still to be explained by."""
 MAX_KEPT_VARIABLES: Final = 5
 """Up to so many variables, the paper's style never gives one up."""
 
@@ -73,6 +76,9 @@ class ActionTable:
         Most symbols of a column.
     max_outer_steps : int, default=4
         Most steps on the target.
+    limits : Limits, optional
+        What formulas may look like; columns and what is peeled off the target keep
+        to its nesting and length.
     """
 
     def __init__(
@@ -84,11 +90,14 @@ class ActionTable:
         paper: bool = False,
         max_length: int = 25,
         max_outer_steps: int = 4,
+        limits: Limits | None = None,
     ) -> None:
         self.columns = columns
         self.variables = tuple(variables)
         self.paper = paper
-        self.max_length = max_length
+        self.limits = Limits() if limits is None else limits
+        longest = self.limits.max_length
+        self.max_length = max_length if longest is None else min(max_length, longest)
         self.max_outer_steps = 0 if paper else max_outer_steps
         names = None if operators is None else set(operators)
         user = [operator for operator in all_operators() if not operator.builtin]
@@ -216,6 +225,8 @@ class ActionTable:
         expression = apply(action.operator, *formulas)
         if expression.length > self.max_length:
             return "too long"
+        if not self.limits.nests(expression):
+            return "nesting"
         with np.errstate(all="ignore"):
             result = np.asarray(action.operator.numpy(*values), dtype=np.float64)
         cause = usable(result)
@@ -263,6 +274,8 @@ class ActionTable:
         resolved = outer.then(step, None if operand is None else operand.values)
         if resolved is None:
             return "not invertible"
+        if self.limits.nesting and not self.limits.nests(resolved.undo(_REST)):
+            return "target nesting"
         cause = usable(resolved.values)
         if cause:
             return f"target {cause}"
@@ -355,31 +368,3 @@ def _allowed_moves(names: set[str] | None, paper: bool) -> BoolArray:
             name = moves.decode_move(move_id).operator.name
             mask[move_id] = (_UNDONE_BY[name] if on_target else name) in names
     return mask
-
-
-def allowed_operators(names: Sequence[str] | None) -> frozenset[str] | None:
-    """Return the operators that formulas may contain, implied ones included.
-
-    A negative sign comes with subtraction, 1/x with division, whole powers with
-    multiplication: they are other spellings of what is allowed.
-    """
-    if names is None:
-        return None
-    allowed = {get_operator(name).name for name in names}
-    for given, implied in (
-        ("sub", "neg"),
-        ("mul", "square"),
-        ("mul", "cube"),
-        ("pow", "square"),
-        ("pow", "cube"),
-        ("pow", "sqrt"),
-        ("pow", "inv"),
-        ("div", "inv"),
-    ):
-        if given in allowed:
-            allowed.add(implied)
-    if {"neg", "add"} <= allowed:
-        allowed.add("sub")
-    if {"inv", "mul"} <= allowed:
-        allowed.add("div")
-    return frozenset(allowed)

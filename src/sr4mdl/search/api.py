@@ -1,5 +1,6 @@
 """The search as one call: data and settings in, the answer with its history out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,20 +11,32 @@ from sr4mdl.data import Dataset
 from sr4mdl.expressions import constant, variable
 from sr4mdl.mdlformer.guide import Guide, OnnxGuide, UniformGuide
 from sr4mdl.moves import MAX_COLUMNS
-from sr4mdl.search.actions import ActionTable, allowed_operators
+from sr4mdl.search.actions import ActionTable
 from sr4mdl.search.budget import Budget, Statistics, StopReason, noting_interrupts
 from sr4mdl.search.config import SearchConfig
 from sr4mdl.search.events import Listener, Reporter
 from sr4mdl.search.gp import GeneticSearch
 from sr4mdl.search.guided import GuideCaller, GuidedSearch
-from sr4mdl.search.judge import Judge, Solution
+from sr4mdl.search.judge import N_FINALISTS, Judge, Solution
+from sr4mdl.search.memory import (
+    MAX_FORMULAS,
+    Keeper,
+    SearchMemory,
+    fingerprint_of,
+    plain_statistics,
+    record_tree,
+    restore_tree,
+    shaping_settings,
+)
 from sr4mdl.search.plain import PlainSearch
-from sr4mdl.search.readout import Reading, Readout
+from sr4mdl.search.readout import NOTHING, Reading, Readout
 from sr4mdl.search.rows import SearchData
 from sr4mdl.search.scaling import Scaling
 from sr4mdl.search.screening import choose, importance, newcomers
 from sr4mdl.search.state import Column, ColumnTable, State, Target, usable
 from sr4mdl.search.stopping import Stopper
+from sr4mdl.search.tree import Tree
+from sr4mdl.selection.limits import allowed_operators
 from sr4mdl.text import parse
 
 DEFAULT_GUIDE_ROWS: Final = 100
@@ -56,6 +69,8 @@ class SearchResult:
     """What was noticed about the data, and what was screened out."""
     seconds: float
     """Wall time of the search, the last verdict included."""
+    memory: SearchMemory
+    """What a later search needs to go on from here."""
 
 
 def search(
@@ -63,6 +78,9 @@ def search(
     config: SearchConfig | None = None,
     guide: Guide | None = None,
     listener: Listener | None = None,
+    *,
+    memory: SearchMemory | None = None,
+    store: Callable[[SearchMemory], None] | None = None,
 ) -> SearchResult:
     """Find the formula of a dataset's target with the shortest code.
 
@@ -79,6 +97,12 @@ def search(
         Called with a :class:`ProgressEvent` at new phases, at each new best formula
         and about twice a second. KeyboardInterrupt, raised by it or by the user, ends
         the search with the best formula so far.
+    memory : SearchMemory, optional
+        Of an earlier search, to go on from: its formulas compete, and on the same
+        table under the same settings its tree grows on. Limits of nodes and
+        evaluations count what is done now.
+    store : callable, optional
+        Called with the memory of the moment every few seconds.
 
     Returns
     -------
@@ -99,9 +123,10 @@ def search(
         raise ValueError("dataset must have a target to search for, got y=None")
     scaling = Scaling.of(dataset, allowed_operators(config.operators))
     if scaling is None:
-        return _Run(dataset, config, guide, listener).run()
+        return _Run(dataset, config, guide, listener, memory, store).run()
     told = scaling.restoring(listener)
-    result = _Run(scaling.dataset(), config, guide, told).run()
+    # What is remembered stays in the units of the search, on both ways.
+    result = _Run(scaling.dataset(), config, guide, told, memory, store).run()
     return _restored(result, scaling)
 
 
@@ -131,6 +156,8 @@ class _Run:
         config: SearchConfig,
         guide: Guide | None,
         listener: Listener | None,
+        memory: SearchMemory | None = None,
+        store: Callable[[SearchMemory], None] | None = None,
     ) -> None:
         self.budget = Budget(config.max_time, config.max_nodes, config.max_evaluations)
         self.config = config
@@ -149,7 +176,7 @@ class _Run:
             self.data,
             self.budget,
             self.reporter,
-            operators=allowed_operators(config.operators),
+            limits=config.limits,
             physical_constants=config.physical_constants,
         )
         self.readout = Readout(self.data, self.judge, self.budget, config.families)
@@ -164,6 +191,69 @@ class _Run:
             exact_patience=config.exact_patience if guided else 0,
         )
         self.columns = ColumnTable()
+        self.tree: Tree | None = None
+        self.genetic: GeneticSearch | None = None
+        self.earlier = memory
+        self.resumed: SearchMemory | None = None
+        """The memory, if its tree is taken up as well."""
+        if store is not None:
+            self.reporter.keeper = Keeper(self.memory, store, self.budget)
+
+    def memory(self) -> SearchMemory:
+        """Return what a later search needs to go on from here."""
+        best = [one.expression for one in self.judge.archive.ranking()]
+        front = [one.expression for one in self.judge.archive.front()]
+        formulas = dict.fromkeys([*self.judge.finalists, *best, *front])
+        population = [] if self.genetic is None else self.genetic.population
+        before = 0.0 if self.resumed is None else self.resumed.seconds
+        root = () if self.tree is None else self.tree.root.state.columns
+        return SearchMemory(
+            data=fingerprint_of(self.data.dataset),
+            settings=shaping_settings(self.config),
+            formulas=tuple(map(str, formulas))[:MAX_FORMULAS],
+            root=tuple(str(column.expression) for column in root),
+            nodes=record_tree(self.tree),
+            population=tuple(map(str, population)),
+            statistics=plain_statistics(self.budget.statistics, before),
+            seconds=before + self.budget.elapsed,
+            random=self.rng.bit_generator.state,
+        )
+
+    def recall(self) -> None:
+        """Let the formulas of an earlier search compete; take up its tree if it fits.
+
+        Without a fitting tree the search begins anew, with a note why.
+        """
+        memory = self.earlier
+        if memory is None:
+            return
+        differing = memory.differences(self.data.dataset, self.config)
+        if differing:
+            self.notes.append(
+                f"not the same as in the earlier search: {', '.join(differing)}; its "
+                "formulas compete, its tree is not taken up"
+            )
+        else:
+            self.resumed = memory
+            self.rng.bit_generator.state = memory.random
+            self.budget.go_on(memory.restored_statistics())
+            self.reporter.n_earlier_nodes = self.budget.statistics.n_nodes
+        formulas = memory.expressions(self.data.names)
+        self.judge.remembered = formulas[:N_FINALISTS]
+        for formula in formulas:
+            self.judge.consider(formula)
+        self.judge.last_gain = self.budget.n_evaluations
+
+    def take_up(self, search: GuidedSearch | PlainSearch, actions: ActionTable) -> None:
+        """Give a search the tree of the earlier one."""
+        self.tree = search.tree
+        if self.resumed is None or not self.resumed.nodes:
+            return
+        # The counter has seen these nodes already, the root among them.
+        n_nodes = self.budget.statistics.n_nodes - 1
+        restore_tree(search.tree, actions.codes, self.resumed)
+        self.budget.statistics.n_nodes = n_nodes
+        search.take_up()
 
     def _guide(self, guide: Guide | None) -> Guide | None:
         if self.config.mode in ("policy", "mdl"):
@@ -193,10 +283,12 @@ class _Run:
             mode=self.config.mode,
             notes=tuple(self.notes),
             seconds=self.budget.elapsed,
+            memory=self.memory(),
         )
 
     def search(self) -> StopReason:
         self.judge.consider_mean()
+        self.recall()
         y = self.data.all.y
         if np.all(y == y[0]):
             if len(y) == 1:
@@ -240,6 +332,12 @@ class _Run:
     def root(self, eligible: dict[int, Column]) -> tuple[State, Reading, int]:
         """Choose the root and read it out; with many variables, grow it."""
         target = Target.original(self.data.search.y)
+        if self.resumed is not None and self.resumed.root:
+            known = set(self.resumed.root)
+            columns = [one for one in eligible.values() if str(one.expression) in known]
+            if len(columns) == len(known):
+                # It was read out by the earlier search.
+                return State.of(tuple(columns), target), NOTHING, 2
         kept = list(eligible)
         scores = np.zeros(len(self.data.names))
         crowded = len(eligible) > MAX_COLUMNS
@@ -307,10 +405,15 @@ class _Run:
         """Run the mode's own search."""
         config = self.config
         if config.mode == "gp":
-            return GeneticSearch(
+            self.genetic = GeneticSearch(
                 root, self.columns, self.readout, self.stopper, self.reporter,
                 config, self.rng,
-            ).run()  # fmt: skip
+            )  # fmt: skip
+            if self.resumed is not None:
+                self.genetic.population = self.resumed.expressions(
+                    self.data.names, self.resumed.population
+                )
+            return self.genetic.run()
         paper = config.mode in ("mdl", "error")
         actions = ActionTable(
             self.columns,
@@ -319,18 +422,22 @@ class _Run:
             paper=paper,
             max_length=config.max_column_length,
             max_outer_steps=config.max_outer_steps,
+            limits=config.limits,
         )
         caller = None
         if self.guide is not None:
             caller = GuideCaller(self.guide, self.data, self.budget)
         if paper:
-            return PlainSearch(
+            plain = PlainSearch(
                 root, actions, caller, self.readout, self.stopper, self.reporter,
                 config, self.rng,
-            ).run()  # fmt: skip
+            )  # fmt: skip
+            self.take_up(plain, actions)
+            return plain.run()
         assert caller is not None
         guided = GuidedSearch(
             root, actions, caller, self.readout, self.stopper, self.reporter, config
         )
         guided.start(reading.gain, tier)
+        self.take_up(guided, actions)
         return guided.run()

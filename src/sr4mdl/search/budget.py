@@ -50,7 +50,7 @@ class Statistics:
     rejects : dict of str to int
         Moves and formulas refused, by cause.
     history : list of tuple (float, float, str)
-        Seconds, bits and formula of each new best.
+        Seconds, bits and formula of each new best; below 0 in runs before this one.
     """
 
     n_nodes: int = 0
@@ -103,6 +103,13 @@ class Budget:
         self.statistics = Statistics()
         self.interrupted = False
         """Whether the user asked to stop; see :func:`noting_interrupts`."""
+
+    def go_on(self, earlier: Statistics) -> None:
+        """Count on from an earlier run; the limits are for what is done now."""
+        self.statistics = earlier
+        self.max_nodes += earlier.n_nodes
+        if self.max_evaluations is not None:
+            self.max_evaluations += earlier.n_quick + earlier.n_full
 
     @property
     def elapsed(self) -> float:

@@ -7,6 +7,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
 from sr4mdl.operators import get_operator
+from sr4mdl.selection.limits import (
+    Limits,
+    Nesting,
+    allowed_operators,
+    check_nesting,
+)
 
 Mode = Literal["policy", "mdl", "error", "uniform", "gp"]
 Backup = Literal["mean", "max"]
@@ -35,6 +41,11 @@ class SearchConfig:
     """Seed, 0 or more."""
     operators: Sequence[str] | None = None
     """Names of the operators a formula may contain; None for all."""
+    nesting: Nesting | None = None
+    """For an outer operator, how deep each inner one may nest below it; operators
+    that it does not name nest as they like."""
+    max_length: int | None = None
+    """Most symbols of a formula and of a column, at least 1; None for any number."""
     early_stop: bool = True
     """Whether to stop before the budget when the code cannot get shorter."""
     physical_constants: Sequence[float] = ()
@@ -92,7 +103,7 @@ class SearchConfig:
             _check_number("max_time", self.max_time, above=0.0)
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if name == "max_evaluations" and value is None:
+            if name in ("max_evaluations", "max_length") and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(
@@ -119,7 +130,16 @@ class SearchConfig:
                 )
             names = tuple(get_operator(name).name for name in self.operators)
             object.__setattr__(self, "operators", names)
+        if self.nesting is not None:
+            object.__setattr__(self, "nesting", check_nesting(self.nesting))
         object.__setattr__(self, "physical_constants", tuple(self.physical_constants))
+
+    @property
+    def limits(self) -> Limits:
+        """What a formula may look like under these settings."""
+        return Limits(
+            allowed_operators(self.operators), self.nesting or {}, self.max_length
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as a dict of plain values."""
@@ -150,6 +170,7 @@ class SearchConfig:
 _LEAST = {
     "max_nodes": 1,
     "max_evaluations": 1,
+    "max_length": 1,
     "random_state": 0,
     "max_search_rows": 2,
     "max_judge_rows": 2,

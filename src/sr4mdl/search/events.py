@@ -26,7 +26,7 @@ class ProgressEvent:
     n_nodes: int
     """Search states so far."""
     nodes_per_second: float
-    """Search states per second since the start."""
+    """Search states per second since the start of this run."""
     seconds: float
     """Since the start."""
     time_left: float
@@ -49,6 +49,10 @@ class Reporter:
         self.listener = listener
         self.budget = budget
         self.phase = ""
+        self.keeper: Callable[[], None] | None = None
+        """Called at every event and round; stores the search now and then."""
+        self.n_earlier_nodes = 0
+        """States of earlier runs, which say nothing of the speed of this one."""
         self._best: tuple[Expression | None, float, float] = (
             None,
             float("inf"),
@@ -65,10 +69,14 @@ class Reporter:
     def best(self, expression: Expression, bits: float, r2: float) -> None:
         """Say that there is a new best formula."""
         self._best = (expression, bits, r2)
+        if self.keeper is not None:
+            self.keeper()
         self._send(improved=True)
 
     def tick(self) -> None:
         """Say that the search goes on, unless something was said just now."""
+        if self.keeper is not None:
+            self.keeper()
         if self.listener is not None:
             if self.budget.elapsed - self._last < QUIET_SECONDS:
                 return
@@ -80,6 +88,7 @@ class Reporter:
         seconds = self.budget.elapsed
         self._last = seconds
         n_nodes = self.budget.statistics.n_nodes
+        fresh = n_nodes - self.n_earlier_nodes
         expression, bits, r2 = self._best
         self.listener(
             ProgressEvent(
@@ -88,7 +97,7 @@ class Reporter:
                 bits=bits,
                 r2=r2,
                 n_nodes=n_nodes,
-                nodes_per_second=n_nodes / seconds if seconds > 0 else 0.0,
+                nodes_per_second=fresh / seconds if seconds > 0 else 0.0,
                 seconds=seconds,
                 time_left=self.budget.time_left,
                 improved=improved,

@@ -23,6 +23,7 @@ from sr4mdl.search.plain import ETA
 from sr4mdl.search.readout import Readout
 from sr4mdl.search.state import Column, ColumnTable, State, StateKey, Target, usable
 from sr4mdl.search.stopping import Stopper
+from sr4mdl.selection.limits import Limits
 
 BINARY: Final = ("add", "sub", "mul", "div")
 UNARY: Final = (
@@ -83,8 +84,8 @@ class Breeder:
     ----------
     variables : sequence of Expression
         Leaves.
-    operators : frozenset of str or None
-        Operators allowed; None for all.
+    limits : Limits
+        What individuals may look like.
     max_length : int
         Most symbols of an individual.
     rng : numpy.random.Generator
@@ -94,11 +95,13 @@ class Breeder:
     def __init__(
         self,
         variables: Sequence[Expression],
-        operators: frozenset[str] | None,
+        limits: Limits,
         max_length: int,
         rng: np.random.Generator,
     ) -> None:
         self.variables = list(variables)
+        self.limits = limits
+        operators = limits.operators
         user = [one for one in all_operators() if not one.builtin]
         table = [get_operator(name) for name in BINARY + UNARY] + user
         if operators is not None:
@@ -148,9 +151,11 @@ class Breeder:
     def graft(
         self, expression: Expression, old: Expression, new: Expression
     ) -> Expression:
-        """Return the expression with one part replaced; as it is if too long."""
+        """Return the expression with one part replaced; as it is if not allowed."""
         result = _replace(expression, old, new)
-        return result if result.length <= self.max_length else expression
+        if result.length > self.max_length or not self.limits.permits(result):
+            return expression
+        return result
 
     def vary(self, first: Expression, second: Expression) -> Expression:
         """Return a child of one or two parents."""
@@ -222,7 +227,7 @@ class GeneticSearch:
         self.full_interval = config.full_interval
         variables = [column.expression for column in root.columns]
         self.breeder = Breeder(
-            variables, readout.judge.operators, config.max_column_length, rng
+            variables, readout.judge.limits, config.max_column_length, rng
         )
         self.population: list[Expression] = []
         self.rewards: FloatArray = np.zeros(0)
@@ -231,7 +236,7 @@ class GeneticSearch:
 
     def run(self) -> StopReason:
         """Breed until the stopper says so; return why."""
-        self.renew([])
+        self.renew(self.population)
         best, stale, generation = 0.0, 0, 0
         while True:
             reason = self.stopper.reason()
@@ -258,7 +263,9 @@ class GeneticSearch:
         for _ in range(20 * self.size):
             if len(chosen) >= self.size:
                 break
-            chosen[self.breeder.grow(int(self.rng.integers(1, 5)))] = None
+            individual = self.breeder.grow(int(self.rng.integers(1, 5)))
+            if self.breeder.limits.permits(individual):
+                chosen[individual] = None
         self.settle(list(chosen))
 
     def settle(self, individuals: list[Expression]) -> None:

@@ -29,6 +29,9 @@ REFUTED: Final = (0.0, 3.0, 6.0)
 """Symbols that must be missing where no closing, a quick one or a full one failed:
 had fewer been missing, it would have found them."""
 
+MAX_RANKED_AGAIN: Final = 256
+"""Nodes of an earlier run whose moves are ranked at once; others when met."""
+
 
 class GuideCaller:
     """Hands states to a guide, on the guide's rows."""
@@ -92,6 +95,28 @@ class GuidedSearch:
         self.tree.root.gain = self.best_gain = gain
         self.tree.root.tier = tier
 
+    def take_up(self) -> None:
+        """Queue the nodes of a tree that an earlier run has grown."""
+        for node in self.tree.nodes.values():
+            self.best_gain = max(self.best_gain, node.gain)
+            if node is self.tree.root or math.isnan(node.missing):
+                continue
+            if node.tier == 0:
+                heapq.heappush(self._to_close, (node.missing, node.serial, node))
+            elif node.tier == 1:
+                heapq.heappush(self._closed, (-node.worth, node.serial, node))
+        inner = [node for node in self.tree.nodes.values() if node.edges]
+        inner.sort(key=lambda node: (-node.visits, node.serial))
+        for start in range(
+            0, min(len(inner), MAX_RANKED_AGAIN), self.config.batch_size
+        ):
+            if self.stopper.reason() is not None:
+                break
+            batch = inner[start : start + self.config.batch_size]
+            _, policies = self.caller.score([node.state for node in batch])
+            for node, policy in zip(batch, policies, strict=True):
+                self._rank_moves(node, policy)
+
     def run(self) -> StopReason:
         """Search until the stopper says so; return why."""
         rounds = 0
@@ -149,22 +174,25 @@ class GuidedSearch:
         for leaf, path, value, policy in zip(
             leaves, paths, missing, policies, strict=True
         ):
-            codes = self.actions.codes(leaf.state)
-            priors = self.actions.priors(
-                leaf.state, codes, policy, self.config.uniform_share
-            )
-            leaf.rank(codes, priors)
+            self._rank_moves(leaf, policy)
             leaf.missing = float(value)
             if leaf.tier == 0:
                 if len(path) > 1:
                     leaf.gain = path[-2][0].gain
                 heapq.heappush(self._to_close, (leaf.missing, leaf.serial, leaf))
             leaf.worth = self.worth(leaf)
-        self._n_ranked += len(leaves)
         if self._n_ranked > self.config.max_expanded:
             keep = self.config.max_expanded // 2
             self.tree.forget_least_visited(keep)
             self._n_ranked = keep
+
+    def _rank_moves(self, node: Node, policy: FloatArray) -> None:
+        codes = self.actions.codes(node.state)
+        priors = self.actions.priors(
+            node.state, codes, policy, self.config.uniform_share
+        )
+        node.rank(codes, priors)
+        self._n_ranked += 1
 
     def worth(self, node: Node) -> float:
         """Return the worth of a node from 0 to 1, by value head and readout."""

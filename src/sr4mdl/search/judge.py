@@ -27,6 +27,7 @@ from sr4mdl.selection.bits import (
 )
 from sr4mdl.selection.conventions import conventional
 from sr4mdl.selection.known import KnownValues
+from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import Choice, ParetoArchive
 from sr4mdl.selection.snapping import snap_constants
 from sr4mdl.selection.tidying import present
@@ -92,13 +93,13 @@ class Judge:
         budget: Budget,
         reporter: Reporter,
         *,
-        operators: frozenset[str] | None = None,
+        limits: Limits | None = None,
         physical_constants: Sequence[float] = (),
     ) -> None:
         self.data = data
         self.budget = budget
         self.reporter = reporter
-        self.operators = operators
+        self.limits = Limits() if limits is None else limits
         self.known = KnownValues(tuple(physical_constants))
         self.archive: ParetoArchive[Solution] = ParetoArchive()
         self.best: Solution | None = None
@@ -106,6 +107,10 @@ class Judge:
         """Readouts made when the best formula last changed."""
         self.settled = False
         """Whether the best formula is exact and its constants are plain."""
+        self.remembered: list[Expression] = []
+        """Formulas of an earlier run, which the verdict measures in any case."""
+        self.finalists: list[Expression] = []
+        """Formulas of the last verdict, shortest code first, as they were measured."""
         self._judged: set[Expression] = set()
 
     def measure(self, expression: Expression, rows: Rows) -> Solution | None:
@@ -147,8 +152,11 @@ class Judge:
         self._judged.add(expression)
         statistics = self.budget.statistics
         if not self.permits(expression):
-            statistics.reject("formula: operator")
-            return None
+            fault = self.limits.fault(expression)
+            expression = simplify(expression)
+            if not self.permits(expression):
+                statistics.reject(f"formula: {fault}")
+                return None
         statistics.n_judged += 1
         found = self.measure(expression, self.data.judge)
         if found is None:
@@ -197,13 +205,8 @@ class Judge:
         self.consider(constant(_mean(self.data.judge.y)))
 
     def permits(self, expression: Expression) -> bool:
-        """Return whether a formula contains allowed operators only."""
-        if self.operators is None:
-            return True
-        return all(
-            node.operator is None or node.operator.name in self.operators
-            for node in expression.subexpressions()
-        )
+        """Return whether a formula is one that the user allows."""
+        return self.limits.permits(expression)
 
     def refit(self, solution: Solution, rows: Rows) -> Solution:
         """Return the formula with constants fitted again, if that is shorter.
@@ -239,19 +242,18 @@ class Judge:
         final: ParetoArchive[Solution] = ParetoArchive()
         ranking = self.archive.ranking()[:N_FINALISTS]
         polished = {solution.expression for solution in ranking[:N_POLISHED]}
-        seen: set[Expression] = set()
-        for solution in [*ranking, *self.archive.front()]:
-            if solution.expression in seen:
-                continue
-            seen.add(solution.expression)
-            polish = solution.expression in polished
-            measured = self._finalist(solution.expression, final_rows, polish)
+        compared = [one.expression for one in (*ranking, *self.archive.front())]
+        compared += [one for one in self.remembered if self.permits(one)]
+        for expression in dict.fromkeys(compared):
+            polish = expression in polished
+            measured = self._finalist(expression, final_rows, polish)
             if measured is not None:
                 final.add(measured)
         if final.best is None:
             mean = self.measure(constant(_mean(final_rows.y)), final_rows)
             assert mean is not None
             final.add(mean)
+        self.finalists = [one.expression for one in final.ranking()]
         choice = final.choose()
         runner_up = choice.runner_up
         return (

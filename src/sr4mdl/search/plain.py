@@ -81,6 +81,12 @@ class PlainSearch:
         self._closed: set[StateKey] = {root.key}
         self._closed_in_full: set[StateKey] = {root.key}
 
+    def take_up(self) -> None:
+        """Know the nodes of a tree that an earlier run has grown and closed."""
+        self._closed.update(
+            node.state.key for node in self.tree.nodes.values() if node.visits
+        )
+
     def run(self) -> StopReason:
         """Search until the stopper says so; return why."""
         rounds = 0

@@ -66,7 +66,8 @@ class Readout:
             problem = self._problem(state, self.data.search)
             if self.families == "linear":
                 return self._close_linearly(problem)
-            result = close_state(problem, "quick", self.budget.closing_limit())
+            limit = self.budget.closing_limit()
+            result = close_state(problem, "quick", limit, self.judge.limits)
         return self._take(result, problem.y, N_JUDGED_QUICK)
 
     def full(self, state: State, time_share: float = 0.25) -> Reading | None:
@@ -87,7 +88,7 @@ class Readout:
             if self.families == "linear":
                 return self._close_linearly(problem)
             limit = self.budget.closing_limit(time_share)
-            result = close_state(problem, "full", limit)
+            result = close_state(problem, "full", limit, self.judge.limits)
         return self._take(result, problem.y, N_JUDGED_FULL)
 
     def _problem(self, state: State, rows: Rows) -> ClosingProblem:

@@ -200,9 +200,10 @@ class Tree:
         self.statistics = statistics
         self.backup: Backup = backup
         self.nodes: dict[StateKey, Node] = {}
-        self.root = self._node(root, 0)
+        self.root = self.add(root, 0)
 
-    def _node(self, state: State, depth: int) -> Node:
+    def add(self, state: State, depth: int) -> Node:
+        """Return the node of a state, a new one if there is none yet."""
         node = self.nodes.get(state.key)
         if node is None:
             node = Node(state, len(self.nodes), depth)
@@ -270,7 +271,7 @@ class Tree:
             if isinstance(child, str):
                 self.statistics.reject(child)
                 continue
-            target = self._node(child, node.depth + 1)
+            target = self.add(child, node.depth + 1)
             if any(edge.child is target for edge in node.edges):
                 self.statistics.reject("same child")
                 continue
