@@ -35,6 +35,7 @@ LAYERS = (
         "fit_command",
         "predict_command",
         "examples_command",
+        "info_command",
         "live",
         "report",
         "bench",

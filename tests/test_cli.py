@@ -1,3 +1,5 @@
+import hashlib
+import json
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
@@ -103,8 +105,16 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info"]) == 0
     out = capsys.readouterr().out
     assert f"sr4mdl {sr4mdl.__version__}\n" in out
-    assert "cores " in out
+    assert " cores\n" in out
     assert "numpy " in out
+    assert "default.onnx\n" in out
+    assert main(["info", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    weights = Path(facts["network"]["file"]).read_bytes()
+    assert facts["network"]["sha256"] == hashlib.sha256(weights).hexdigest()
+    assert facts["devices"][0].startswith("cpu, ")
+    assert main(["info", "--network", "no.onnx"]) == 2
+    assert "no.json does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,11 @@ COMMANDS: Final = (
     Command("evaluate", "try a formula on a table", "sr4mdl.cli:configure_evaluate"),
     Command("train", "train a network", "sr4mdl.training.command:configure"),
     Command("bench", "run benchmarks", "sr4mdl.bench.command:add_arguments"),
-    Command("info", "show versions and the machine", "sr4mdl.cli:configure_info"),
+    Command(
+        "info",
+        "show versions, devices and the network",
+        "sr4mdl.info_command:configure",
+    ),
 )
 
 
@@ -183,25 +187,4 @@ def _run_evaluate(arguments: Namespace) -> int:
             print(f"rmse     {np.sqrt(squares.mean()):.6g}")
             if spread.sum() > 0:
                 print(f"R2       {1 - squares.sum() / spread.sum():.12g}")
-    return 0
-
-
-def configure_info(parser: ArgumentParser) -> None:
-    """Set up ``sr4mdl info``."""
-    parser.set_defaults(run=_run_info)
-
-
-def _run_info(_: Namespace) -> int:
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    print(f"sr4mdl {__version__}")
-    print(f"python {platform.python_version()} on {platform.platform()}")
-    print(f"cores {os.cpu_count()}")
-    for package in ("numpy", "scipy", "numba", "onnxruntime", "scikit-learn", "torch"):
-        try:
-            found = version(package)
-        except PackageNotFoundError:
-            found = "not installed"
-        print(f"{package} {found}")
     return 0
