@@ -1,4 +1,7 @@
-"""Methods for tests of the benchmark runner; each does one thing, well or badly."""
+"""Methods for tests of the benchmark runner, and rows for tests of the report.
+
+Each method does one thing, well or badly.
+"""
 
 import os
 import signal
@@ -133,3 +136,30 @@ class NotText(Fake):
 
     def answer(self, X, y, names):
         return MethodResult("x +", lambda X: np.zeros(len(X)), 1, "finished")
+
+
+# Rows and pictures for tests of the report
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def row(problem, recovered=False, **other):
+    base = {
+        "suite": "groundtruth",
+        "group": "feynman",
+        "problem": problem,
+        "seed": 23654,
+        "noise": 0.0,
+        "method": "sr4mdl",
+        "mode": "policy",
+        "budget": {"time_s": 20.0, "n_rows": 100, "max_train_rows": 50},
+        "recovered": recovered,
+        "recovered_numeric": recovered,
+        "r2_test": 1.0,
+        "complexity": 7,
+        "time_s": 3.0,
+        "error": None,
+        "verdict": "difference is zero",
+        "versions": {"sympy": "1.14.0"},
+    }
+    return {**base, **other}

@@ -1,5 +1,6 @@
 import pytest
 
+from bench_fakes import PNG, row
 from sr4mdl.bench.report import (
     blackbox_entries,
     commands,
@@ -14,30 +15,6 @@ from sr4mdl.bench.report import (
 )
 from sr4mdl.bench.summary import group_rows
 from sr4mdl.errors import DataError
-
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def row(problem, recovered=False, **other):
-    base = {
-        "suite": "groundtruth",
-        "group": "feynman",
-        "problem": problem,
-        "seed": 23654,
-        "noise": 0.0,
-        "method": "sr4mdl",
-        "mode": "policy",
-        "budget": {"time_s": 20.0, "n_rows": 100, "max_train_rows": 50},
-        "recovered": recovered,
-        "recovered_numeric": recovered,
-        "r2_test": 1.0,
-        "complexity": 7,
-        "time_s": 3.0,
-        "error": None,
-        "verdict": "difference is zero",
-        "versions": {"sympy": "1.14.0"},
-    }
-    return {**base, **other}
 
 
 def rows_of_all_suites():

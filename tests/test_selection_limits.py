@@ -81,7 +81,7 @@ def test_closing_offers_only_what_is_allowed() -> None:
         Limits(max_length=5),
         Limits(nesting={"mul": {"sin": 0}}),
     ):
-        found = close_state(problem, "full", 5.0, limits).candidates
+        found = close_state(problem, "full", 60.0, limits).candidates
         assert found
         assert all(limits.permits(one.expression) for one in found)
         assert found[0].bits < next(
