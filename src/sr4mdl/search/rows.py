@@ -13,6 +13,7 @@ import numpy as np
 from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.data import Dataset
 from sr4mdl.expressions import Expression, variable
+from sr4mdl.search.smoothing import smooth_target
 
 
 class Rows:
@@ -24,6 +25,8 @@ class Rows:
         self.names = dataset.names
         self.X = dataset.X if rows is None else dataset.X[rows]
         self.y = dataset.y if rows is None else dataset.y[rows]
+        self.smoothed: FloatArray | None = None
+        """The target without most of its noise, where that has been asked for."""
 
     def __len__(self) -> int:
         return len(self.y)
@@ -70,6 +73,22 @@ class SearchData:
             np.isin(chosen, order[: min(n_guide_rows, max_search_rows)])
         )
         """Places of the guide's rows among the search rows."""
+        self.noise = 0.0
+        """Standard deviation of the noise that was smoothed out."""
+
+    def smooth(self, rng: np.random.Generator) -> bool:
+        """Smooth the target of search and judge rows; False where that is no help."""
+        asked = (self.search, self.judge)
+        found = smooth_target(
+            self.all.X, self.all.y, np.concatenate([rows.X for rows in asked]), rng
+        )
+        if found is None:
+            return False
+        self.noise = found.noise
+        ends = np.cumsum([len(rows) for rows in asked])[:-1]
+        for rows, values in zip(asked, np.split(found.values, ends), strict=True):
+            rows.smoothed = values
+        return True
 
 
 def _draw(dataset: Dataset, rows: IntArray, everything: Rows) -> Rows:
