@@ -13,7 +13,7 @@ import numpy as np
 from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.data import Dataset
 from sr4mdl.expressions import Expression, variable
-from sr4mdl.search.smoothing import smooth_target
+from sr4mdl.search.smoothing import Smoother, find_smoother
 
 
 class Rows:
@@ -75,19 +75,17 @@ class SearchData:
         """Places of the guide's rows among the search rows."""
         self.noise = 0.0
         """Standard deviation of the noise that was smoothed out."""
+        self.smoother: Smoother | None = None
+        """Knows noise from structure, once that has been asked for."""
 
     def smooth(self, rng: np.random.Generator) -> bool:
         """Smooth the target of search and judge rows; False where that is no help."""
-        asked = (self.search, self.judge)
-        found = smooth_target(
-            self.all.X, self.all.y, np.concatenate([rows.X for rows in asked]), rng
-        )
-        if found is None:
+        self.smoother = find_smoother(self.all.X, self.all.y, rng)
+        if self.smoother is None or not self.smoother.useful:
             return False
-        self.noise = found.noise
-        ends = np.cumsum([len(rows) for rows in asked])[:-1]
-        for rows, values in zip(asked, np.split(found.values, ends), strict=True):
-            rows.smoothed = values
+        self.noise = self.smoother.noise
+        for rows in (self.search, self.judge):
+            rows.smoothed = self.smoother.smooth(rows.X)
         return True
 
 

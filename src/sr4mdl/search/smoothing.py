@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 from scipy.optimize import minimize
 
-from sr4mdl._typing import FloatArray
+from sr4mdl._typing import BoolArray, FloatArray, IntArray
 
 MIN_ROWS: Final = 100
 """Rows below which neighbours know too little of each other."""
@@ -30,6 +30,12 @@ MAX_COLUMNS: Final = 12
 """Columns above which rows have no neighbours."""
 MIN_NOISE: Final = 0.003
 """Noise, relative to the target's root mean square, that is worth smoothing."""
+LEAST_NOISE: Final = 3e-4
+"""Noise, on the same scale, that can be told from what the process misses."""
+LARGEST_EXCESS: Final = 1.05
+"""Residuals over noise above which they need not be smoothed to show structure."""
+MAX_DEVIATIONS: Final = 2.5
+"""Standard deviations by which smoothed noise may exceed its mean."""
 MAX_NOISE_SHARE: Final = 0.5
 """Largest share of the variance that may be noise: else nothing is seen."""
 MIN_STEADINESS: Final = 0.9
@@ -41,22 +47,82 @@ _STRETCHES: Final = (0.6, 1.0, 1.6)
 _JITTER: Final = 1e-8
 
 
+class Smoother:
+    """What neighbouring rows of a table agree on; made by :func:`find_smoother`.
+
+    Attributes
+    ----------
+    noise : float
+        Standard deviation of the noise, in units of the target.
+    error : float
+        About the standard deviation of what noise is left after smoothing.
+    useful : bool
+        Whether the noise is large enough for smoothing to help.
+    """
+
+    def __init__(self, table: "_Table", process: "_Process") -> None:
+        self._table = table
+        self._process = process
+        n_rows = len(table.order)
+        self.noise = process.noise * table.size
+        self.error = self.noise * math.sqrt(process.freedom / n_rows)
+        self.useful = self.noise >= MIN_NOISE * table.level
+
+    def smooth(self, X: FloatArray) -> FloatArray:
+        """Return the target at some rows without most of its noise."""
+        table = self._table
+        values = self._process.predict(table.scaled(X))
+        result: FloatArray = table.centre + table.size * values
+        return result
+
+    def sees_structure(self, residuals: FloatArray) -> bool:
+        """Return whether neighbouring rows have similar residuals.
+
+        Parameters
+        ----------
+        residuals : ndarray of shape (n_rows,)
+            What a formula leaves of the target, on all rows of the table.
+
+        Notes
+        -----
+        Smoothing keeps a share of the squares of pure noise that is known: its mean
+        is the trace of the squared smoothing matrix, its variance twice that of the
+        fourth power. More than that is structure.
+        """
+        left = residuals[self._table.order]
+        square = float(np.mean(np.square(left)))
+        if square == 0.0:
+            return False
+        if square > (LARGEST_EXCESS * self.noise) ** 2:
+            return True
+        return (
+            self._process.excess(self._table.rows, left / math.sqrt(square))
+            > MAX_DEVIATIONS
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class Smoothed:
-    """A target without most of its noise."""
+class _Table:
+    """The rows that are smoothed, on a scale of their own."""
 
-    values: FloatArray
-    """The smoothed target at the rows asked for, shape (n_asked,)."""
-    noise: float
-    """Standard deviation of the noise, in units of the target."""
-    error: float
-    """About the standard deviation of what noise is left in ``values``."""
+    order: IntArray
+    used: BoolArray
+    middle: FloatArray
+    width: FloatArray
+    rows: FloatArray
+    centre: float
+    size: float
+    level: float
+
+    def scaled(self, X: FloatArray) -> FloatArray:
+        result: FloatArray = (X[:, self.used] - self.middle) / self.width
+        return result
 
 
-def smooth_target(
-    X: FloatArray, y: FloatArray, asked: FloatArray, rng: np.random.Generator
-) -> Smoothed | None:
-    """Return the target at some rows without most of its noise.
+def find_smoother(
+    X: FloatArray, y: FloatArray, rng: np.random.Generator
+) -> Smoother | None:
+    """Return what smooths a noisy target.
 
     Parameters
     ----------
@@ -64,16 +130,14 @@ def smooth_target(
         The table.
     y : ndarray of shape (n_rows,)
         The noisy target.
-    asked : ndarray of shape (n_asked, n_columns)
-        Where the smoothed target is wanted.
     rng : numpy.random.Generator
         Draws centres and tuning rows.
 
     Returns
     -------
-    Smoothed or None
-        None where smoothing would not help: few rows, no noise to speak of, or
-        nothing but noise.
+    Smoother or None
+        None where noise cannot be told from structure: few rows or many columns, no
+        noise, or nothing but noise.
     """
     spread = np.std(X, axis=0)
     used = spread > 0.0
@@ -85,6 +149,8 @@ def smooth_target(
     centre, size = float(np.mean(y[order])), float(np.std(y[order]))
     if not (math.isfinite(size) and size > 0.0 and np.all(np.isfinite(rows))):
         return None
+    level = math.hypot(centre, size)
+    table = _Table(order, used, middle, width, rows, centre, size, level)
     target = (y[order] - centre) / size
     lengths = _find_lengths(rows[:N_TUNING], target[:N_TUNING])
     third = len(order) // 3
@@ -99,20 +165,14 @@ def smooth_target(
         best = _Process(rows, target, before.lengths)
     except np.linalg.LinAlgError:
         return None
-    level = math.sqrt(float(np.mean(np.square(y))))
     if (
-        best.noise * size < MIN_NOISE * level
+        best.noise * size < LEAST_NOISE * level
         or best.noise**2 > MAX_NOISE_SHARE
         or best.noise < MIN_STEADINESS * before.noise
         or best.freedom > MAX_FREEDOM * len(best.centres)
     ):
         return None
-    values = best.predict((asked[:, used] - middle) / width)
-    return Smoothed(
-        centre + size * values,
-        best.noise * size,
-        best.noise * size * math.sqrt(best.freedom / len(order)),
-    )
+    return Smoother(table, best)
 
 
 class _Process:
@@ -130,6 +190,7 @@ class _Process:
         basis = self._basis(rows)
         values, vectors = eigh(basis @ basis.T, check_finite=False)
         values = np.maximum(values, 0.0)
+        self.values, self.vectors = values, vectors
         turned = vectors.T @ (basis @ target)
         total = float(target @ target)
         # Generalised cross-validation over the strength of smoothing.
@@ -145,6 +206,7 @@ class _Process:
             score = left / n_rows / (1.0 - freedom / n_rows) ** 2
             if score < best:
                 best = score
+                self.strength = float(strength)
                 self.weights = vectors @ weights
                 self.freedom = freedom
                 self.noise = math.sqrt(left / (n_rows - freedom))
@@ -162,6 +224,19 @@ class _Process:
     def predict(self, rows: FloatArray) -> FloatArray:
         result: FloatArray = self.weights @ self._basis(rows)
         return result
+
+    def excess(self, rows: FloatArray, residuals: FloatArray) -> float:
+        """Return how far smoothed residuals of variance 1 exceed smoothed noise.
+
+        In standard deviations; the rows are those the process was made from.
+        """
+        turned = self.vectors.T @ (self._basis(rows) @ residuals)
+        kept = float(
+            np.sum(self.values * np.square(turned / (self.values + self.strength)))
+        )
+        squares = np.square(self.values / (self.values + self.strength))
+        deviation = math.sqrt(2.0 * float(np.sum(np.square(squares))))
+        return (kept - float(np.sum(squares))) / deviation
 
 
 def _kernel(first: FloatArray, second: FloatArray, lengths: FloatArray) -> FloatArray:
