@@ -100,7 +100,14 @@ class Readout:
             result = evaluate(expressions, rows.X, rows.names, backend="numpy")
             columns = np.ascontiguousarray(result.values.T)
         return ClosingProblem(
-            rows.X, rows.names, columns, expressions, rows.y, state.target.steps
+            rows.X,
+            rows.names,
+            columns,
+            expressions,
+            rows.y,
+            state.target.steps,
+            rows.smoothed,
+            self.data.noise,
         )
 
     def _take(self, result: ClosingResult, y: FloatArray, n_judged: int) -> Reading:
