@@ -70,7 +70,8 @@ class Stopper:
         self.rows = rows
         self.early = early
         self.patience = patience
-        self.exact_patience = exact_patience
+        # A readout takes the longer, the more variables there are.
+        self.exact_patience = exact_patience // rows.X.shape[1]
         self._asked_at = 0
 
     def reason(self) -> StopReason | None:
