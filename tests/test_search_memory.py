@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from sr4mdl.data import Dataset
+from sr4mdl.evaluate import evaluate_one
 from sr4mdl.search import SearchConfig, SearchMemory, search
 from sr4mdl.search import memory as memories
 from sr4mdl.search.budget import Budget
 from sr4mdl.search.memory import Keeper, NodeRecord
+from sr4mdl.text import parse
 
 
 def table(noise: float = 0.0) -> Dataset:
@@ -181,3 +183,21 @@ def test_a_search_stores_what_it_knows() -> None:
     assert len(stored) == 1
     assert set(stored[0].formulas) & set(result.memory.formulas)
     assert there_and_back(stored[0]).nodes
+
+
+def test_data_of_extreme_size_go_on_too() -> None:
+    small = table(noise=0.05)
+    assert small.y is not None
+    huge = Dataset.from_arrays(small.X * 1e200, small.y * 1e-100, small.names)
+    stored: list[SearchMemory] = []
+    config = replace(settings(n=10_000), max_time=2.5)
+    first = search(huge, config, store=stored.append)
+    # Formulas are in the units of the data.
+    best = evaluate_one(parse(stored[-1].formulas[0]), huge.X, huge.names)
+    assert huge.y is not None
+    assert np.std(best - huge.y) < 1.01 * np.std(huge.y)
+    second = search(huge, config, memory=there_and_back(first.memory))
+    assert "searched in other units" in second.notes[-1]
+    assert not any("not the same" in note for note in second.notes)
+    assert second.statistics.n_nodes > first.statistics.n_nodes
+    assert second.best.r2 > first.best.r2 - 1e-3

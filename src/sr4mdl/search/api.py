@@ -37,7 +37,6 @@ from sr4mdl.search.screening import choose, importance, newcomers
 from sr4mdl.search.state import Column, ColumnTable, State, Target, usable
 from sr4mdl.search.stopping import Stopper
 from sr4mdl.search.tree import Tree
-from sr4mdl.selection.limits import allowed_operators
 from sr4mdl.text import parse
 
 DEFAULT_GUIDE_ROWS: Final = 100
@@ -122,13 +121,24 @@ def search(
     config = SearchConfig() if config is None else config
     if dataset.y is None:
         raise ValueError("dataset must have a target to search for, got y=None")
-    scaling = Scaling.of(dataset, allowed_operators(config.operators))
+    scaling = Scaling.of(dataset, config.limits.operators)
     if scaling is None:
         return _Run(dataset, config, guide, listener, memory, store).run()
     told = scaling.restoring(listener)
-    # What is remembered stays in the units of the search, on both ways.
-    result = _Run(scaling.dataset(), config, guide, told, memory, store).run()
-    return _restored(result, scaling)
+    if memory is not None:
+        memory = memory.with_formulas(scaling.scale, dataset.names)
+    kept = None if store is None else _restoring_store(store, scaling)
+    run = _Run(scaling.dataset(), config, guide, told, memory, kept)
+    return _restored(run.run(), scaling)
+
+
+def _restoring_store(
+    store: Callable[[SearchMemory], None], scaling: Scaling
+) -> Callable[[SearchMemory], None]:
+    """Return a store that gets formulas in the units of the data."""
+    return lambda known: store(
+        known.with_formulas(scaling.restore, scaling.original.names)
+    )
 
 
 def _restored(result: SearchResult, scaling: Scaling) -> SearchResult:
@@ -145,6 +155,7 @@ def _restored(result: SearchResult, scaling: Scaling) -> SearchResult:
         front=tuple(scaling.restore_solution(one) for one in result.front),
         runner_up=None if runner_up is None else scaling.restore_solution(runner_up),
         notes=(*result.notes, scaling.note()),
+        memory=result.memory.with_formulas(scaling.restore, scaling.original.names),
     )
 
 

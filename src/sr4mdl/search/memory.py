@@ -13,7 +13,7 @@ same rows under the same settings.
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, Final, Self
 
@@ -170,6 +170,13 @@ class SearchMemory:
             if expression.variables <= set(names):
                 found.append(expression)
         return found
+
+    def with_formulas(
+        self, change: Callable[[Expression], Expression], names: Sequence[str]
+    ) -> Self:
+        """Return the memory with the formulas of its archive changed."""
+        changed = (str(change(one)) for one in self.expressions(names))
+        return replace(self, formulas=tuple(dict.fromkeys(changed)))
 
     def differences(self, dataset: Dataset, config: SearchConfig) -> list[str]:
         """Return what differs from a table and settings, so that the tree is void."""

@@ -95,6 +95,18 @@ class Scaling:
             same = np.abs(got - wanted) <= TOLERANCE * np.abs(wanted)
         return short if np.all(same) else safe
 
+    def scale(self, expression: Expression) -> Expression:
+        """Return a formula of the data as a formula of the scaled data."""
+        replacements = {
+            name: apply("mul", _ten(exponent), variable(name))
+            for name, exponent in zip(self.original.names, self.columns, strict=True)
+            if exponent
+        }
+        scaled = tidy(expression.substitute(replacements))
+        if self.target:
+            scaled = tidy(apply("mul", _ten(-self.target), scaled))
+        return scaled
+
     def restore_solution(self, solution: Solution) -> Solution:
         """Return a solution in the units of the data; its bits stay."""
         return replace(
