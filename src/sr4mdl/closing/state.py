@@ -50,8 +50,13 @@ from sr4mdl.selection.tidying import tidy
 from sr4mdl.simplify import simplify
 
 Tier = Literal["quick", "full"]
+FAILURES: Final = (np.linalg.LinAlgError, ArithmeticError)
+"""What a family may break off with: no solution, division by zero, overflow."""
 SHORT_BITS: Final = 80.0
 """Length of an exact formula below which no shorter one is looked for."""
+FAMILIES_SHARE: Final = 0.75
+"""Share of the time limit after which no family starts, so that what was found is
+written, fitted and rounded."""
 MAX_PRUNINGS: Final = 3
 """Parts left out of the best formula, one after the other."""
 
@@ -245,6 +250,7 @@ class _Closer:
         self.tier = tier
         self.start = start
         self.deadline = deadline
+        self.families_deadline = start + FAMILIES_SHARE * (deadline - start)
         settings = _SETTINGS[tier]
         finite = np.all(np.isfinite(problem.columns), axis=0)
         finite &= np.ptp(problem.columns, axis=0) > 0.0 if len(finite) else finite
@@ -297,7 +303,7 @@ class _Closer:
                 self.judge([draft for draft in drafts if self.is_exact(draft)])
                 if self.exact:
                     return
-            if perf_counter() > self.deadline:
+            if perf_counter() > self.families_deadline:
                 break
         self.judge(drafts)
 
@@ -398,7 +404,7 @@ class _Closer:
                 screen.noise,
             ),
             settings=settings.families,
-            deadline=self.deadline,
+            deadline=self.families_deadline,
             known=screen.known,
             dictionary=Dictionary(pool.values, pool.bits),
             logs=PowerDictionary.of(pool),
@@ -415,9 +421,9 @@ class _Closer:
             began, before = perf_counter(), bench.n_examined
             try:
                 stage(bench)
-            except (np.linalg.LinAlgError, OverflowError) as error:
+            except FAILURES as error:
                 # One family must not cost the others their drafts.
-                self.failures.append(f"{name}: {error}")
+                self.fail(name, error)
             self.n_examined += bench.n_examined - before
             self.stages.append((name, perf_counter() - began))
 
@@ -433,9 +439,10 @@ class _Closer:
         for draft in ranked:
             # What the limits refuse leaves room for others, but not without end.
             n_tried = len(seen) - n_refused + n_refused // 5
-            if n_tried >= settings.n_polished or self.late:
+            # However late it is, the best draft is not thrown away.
+            if n_tried >= settings.n_polished or (self.late and written):
                 break
-            for way in draft.write():
+            for way in self.write(draft):
                 tidied = tidy(way)
                 shape = skeleton(tidied)
                 if shape in seen:
@@ -460,6 +467,17 @@ class _Closer:
         if self.tier == "full" and not self.late:
             self.prune()
         self.stages.append(("verdict", perf_counter() - began))
+
+    def write(self, draft: Draft) -> list[Expression]:
+        """Return the ways to write a draft; none where that fails."""
+        try:
+            return draft.write()
+        except FAILURES as error:
+            self.fail(draft.family, error)
+            return []
+
+    def fail(self, family: str, error: Exception) -> None:
+        self.failures.append(f"{family}: {type(error).__name__}: {error}")
 
     @property
     def late(self) -> bool:

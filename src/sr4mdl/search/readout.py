@@ -112,6 +112,9 @@ class Readout:
 
     def _take(self, result: ClosingResult, y: FloatArray, n_judged: int) -> Reading:
         self.budget.statistics.n_candidates += result.n_examined
+        for failure in result.failures:
+            family, kind, _ = failure.split(": ", 2)
+            self.budget.statistics.reject(f"closing: {family}: {kind}")
         with self.budget.phase("judging"), np.errstate(all="ignore"):
             for candidate in result.candidates[:n_judged]:
                 self.judge.consider(candidate.expression)

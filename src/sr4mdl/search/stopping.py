@@ -25,6 +25,10 @@ SHORT_LENGTH: Final = 10
 NOISE_PATIENCE: Final = 20
 """Readouts without gain, and as many as the best formula took, after which a search
 ends whose residuals are noise by a test on all rows."""
+SHORT_BITS: Final = 60.0
+"""Length of a formula than which there are few shorter ones."""
+SHORT_PATIENCE: Final = 8
+"""What ``NOISE_PATIENCE`` is for such a formula."""
 MIN_ROWS: Final = 30
 """Rows below which noise cannot be told from structure."""
 
@@ -101,7 +105,7 @@ class Stopper:
             return True
         found = False
         waited = n_evaluations - max(last_gain, self._tested_at)
-        if waited >= max(NOISE_PATIENCE, last_gain):
+        if waited >= max(self.noise_patience, last_gain):
             self._tested_at = n_evaluations
             found = self.leaves_noise()
         if n_evaluations - max(last_gain, self._asked_at) >= self.patience:
@@ -111,6 +115,13 @@ class Stopper:
             # Whoever asks until the next gain gets the same answer.
             self._noise_since = last_gain
         return found
+
+    @property
+    def noise_patience(self) -> int:
+        """Readouts without gain before the test on all rows."""
+        best = self.judge.best
+        short = best is not None and best.formula_bits <= SHORT_BITS
+        return SHORT_PATIENCE if short else NOISE_PATIENCE
 
     def leaves_noise(self) -> bool:
         """Return whether all rows together show the best formula to leave noise."""
