@@ -1,13 +1,14 @@
 """Closing a whole state: right answers, hard inputs, noise, limits."""
 
 import math
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy as np
 import pytest
 
 import sr4mdl.closing.state as state
 from sr4mdl.closing import ClosingProblem, OuterStep, close_state
+from sr4mdl.closing.drafts import Draft
 from sr4mdl.closing.pruning import replace_node, shortened, without_idle_abs
 from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import variable
@@ -258,16 +259,47 @@ def test_nothing_of_the_caller_changes():
     np.testing.assert_array_equal(y, before)
 
 
-def test_a_family_that_breaks_off_costs_the_others_nothing(monkeypatch):
+@pytest.mark.parametrize(
+    "error", [np.linalg.LinAlgError, ZeroDivisionError, OverflowError]
+)
+def test_a_family_that_breaks_off_costs_the_others_nothing(monkeypatch, error):
     def broken(bench):
-        raise np.linalg.LinAlgError("SVD did not converge")
+        raise error("no way")
 
     monkeypatch.setattr(
         state, "_FIRST_STAGES", (("broken", broken), *state._FIRST_STAGES)
     )
     result = close_state(root(X * Y), "quick")
     assert str(result.candidates[0].expression) == "x*y"
-    assert result.failures == ("broken: SVD did not converge",)
+    assert result.failures == (f"broken: {error.__name__}: no way",)
+
+
+def test_a_draft_that_cannot_be_written_costs_the_others_nothing(monkeypatch):
+    def add_broken(bench):
+        def write():
+            raise ZeroDivisionError("division by zero")
+
+        bench.add(Draft("broken", 0.0, 1.0, write))
+
+    monkeypatch.setattr(
+        state, "_FIRST_STAGES", (*state._FIRST_STAGES[:2], ("broken", add_broken))
+    )
+    monkeypatch.setattr(state._Closer, "done", lambda *_: False)
+    result = close_state(root(X * Y), "quick")
+    assert str(result.candidates[0].expression) == "x*y"
+    assert "broken: ZeroDivisionError: division by zero" in result.failures
+
+
+def test_drafts_are_written_although_the_families_took_all_the_time(monkeypatch):
+    def slow(bench):
+        sleep(0.1)
+
+    monkeypatch.setattr(
+        state, "_FIRST_STAGES", (*state._FIRST_STAGES[:2], ("slow", slow))
+    )
+    monkeypatch.setattr(state._Closer, "done", lambda *_: False)
+    result = close_state(root(X * Y), "quick", time_limit=0.1)
+    assert str(result.candidates[0].expression) == "x*y"
 
 
 def test_parts_left_out():

@@ -233,7 +233,7 @@ def test_a_long_exact_formula_is_given_some_readouts_to_get_shorter() -> None:
     one.consider(parse("x0*((1 + x1)*(2 + x1^2))*x1"))
     assert one.settled
     assert stopper(one, 0).reason() == "exact"
-    patient = stopper(one, 5)
+    patient = stopper(one, 11)  # 5 for each of two variables
     assert patient.solved
     one.budget.statistics.n_quick = 7
     assert patient.reason() is None
@@ -242,7 +242,7 @@ def test_a_long_exact_formula_is_given_some_readouts_to_get_shorter() -> None:
     # Ten symbols or fewer end the search at once.
     short = judge(X, X[:, 0] * (1.0 + X[:, 1]))
     short.consider(parse("x0*(1 + x1)"))
-    assert stopper(short, 5).reason() == "exact"
+    assert stopper(short, 11).reason() == "exact"
 
 
 def test_structure_in_the_residuals_keeps_a_search_going() -> None:

@@ -63,12 +63,14 @@ class Scale:
     """Error that counts as none."""
     n_rows: int
     """Number of rows of the verdict."""
+    noise: float = 0.0
+    """Noise that was smoothed out of y here, but is there in the verdict."""
 
     def rmse(self, prediction: FloatArray) -> float:
         """Return the error of a prediction; inf if it is not finite everywhere."""
         if not np.all(np.isfinite(prediction)):
             return math.inf
-        return root_mean_square(prediction - self.y)
+        return math.hypot(root_mean_square(prediction - self.y), self.noise)
 
     def constants_bits(self, values: Sequence[float], rmse: float) -> float:
         """Return about what some fitted constants cost."""

@@ -8,7 +8,7 @@ turned into a formula of y. Errors are always measured on y itself.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -266,6 +266,11 @@ class ClosingProblem:
         The original target.
     outer : tuple of OuterStep, default=()
         Steps from y to the state's target, first applied first.
+    smoothed : ndarray of shape (n_rows,), optional
+        The original target without most of its noise, for those who look for forms;
+        formulas are fitted to and compared on ``y``.
+    noise : float, default=0.0
+        Standard deviation of what ``smoothed`` leaves out.
     """
 
     inputs: FloatArray
@@ -274,6 +279,8 @@ class ClosingProblem:
     expressions: tuple[Expression, ...]
     y: FloatArray
     outer: tuple[OuterStep, ...] = field(default=())
+    smoothed: FloatArray | None = None
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         n_rows = len(self.y)
@@ -292,6 +299,17 @@ class ClosingProblem:
         for name, array in (("y", self.y), ("inputs", self.inputs)):
             if not np.all(np.isfinite(array)):
                 raise ValueError(f"{name} must hold finite numbers only")
+        if self.smoothed is not None and self.smoothed.shape != self.y.shape:
+            raise ValueError(
+                f"smoothed must have shape {self.y.shape}, got {self.smoothed.shape}"
+            )
+        if not (math.isfinite(self.noise) and self.noise >= 0.0):
+            raise ValueError(f"noise must be 0 or more, got {self.noise!r}")
+
+    @property
+    def seen(self) -> FloatArray:
+        """The target that families look at: smoothed where there is noise."""
+        return self.y if self.smoothed is None else self.smoothed
 
     @classmethod
     def root(
@@ -315,18 +333,17 @@ class ClosingProblem:
 
     def take(self, rows: IntArray) -> "ClosingProblem":
         """Return the problem on some of its rows."""
-        return ClosingProblem(
-            self.inputs[rows],
-            self.variables,
-            self.columns[rows],
-            self.expressions,
-            self.y[rows],
-            self.outer,
+        return replace(
+            self,
+            inputs=self.inputs[rows],
+            columns=self.columns[rows],
+            y=self.y[rows],
+            smoothed=None if self.smoothed is None else self.smoothed[rows],
         )
 
     def resolve(self) -> ResolvedOuter | None:
         """Return the state's target, or None if its steps cannot be undone here."""
-        resolved: ResolvedOuter | None = identity_outer(self.y)
+        resolved: ResolvedOuter | None = identity_outer(self.seen)
         for step in self.outer:
             operand_values = None
             if step.operand is not None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final, Literal
 
@@ -50,8 +50,13 @@ from sr4mdl.selection.tidying import tidy
 from sr4mdl.simplify import simplify
 
 Tier = Literal["quick", "full"]
+FAILURES: Final = (np.linalg.LinAlgError, ArithmeticError)
+"""What a family may break off with: no solution, division by zero, overflow."""
 SHORT_BITS: Final = 80.0
 """Length of an exact formula below which no shorter one is looked for."""
+FAMILIES_SHARE: Final = 0.75
+"""Share of the time limit after which no family starts, so that what was found is
+written, fitted and rounded."""
 MAX_PRUNINGS: Final = 3
 """Parts left out of the best formula, one after the other."""
 
@@ -61,7 +66,8 @@ class Candidate:
     """A formula of the original target with its code length."""
 
     expression: Expression
-    """The formula, constants rounded."""
+    """The formula. Its constants are rounded, except those of an inexact fit of the
+    quick tier, which are charged what the data support."""
     n_constants: int
     """Constants in it."""
     rmse: float
@@ -109,6 +115,7 @@ class _TierSettings:
     plan: PoolPlan
     n_screen: int
     n_verdict: int
+    n_polished: int
     n_snapped: int
 
 
@@ -125,11 +132,12 @@ _QUICK: Final = _TierSettings(
     plan=QUICK_PLAN,
     n_screen=100,
     n_verdict=300,
-    n_snapped=1,
+    n_polished=3,
+    n_snapped=2,
 )
 _FULL: Final = _TierSettings(
     FamilySettings(
-        pursuit=PursuitSettings(max_terms=5, beam=120, per_regression=30, branch=8),
+        pursuit=PursuitSettings(max_terms=4, beam=100, per_regression=30, branch=8),
         n_pair_members=500,
         n_scales=120,
         n_denominators=60,
@@ -138,8 +146,9 @@ _FULL: Final = _TierSettings(
         n_drafts=40,
     ),
     plan=FULL_PLAN,
-    n_screen=200,
+    n_screen=160,
     n_verdict=2000,
+    n_polished=16,
     n_snapped=6,
 )
 _SETTINGS: Final = {"quick": _QUICK, "full": _FULL}
@@ -217,13 +226,11 @@ def divide_out(
     if not rest:
         return None
     operand = power_product([(pool.columns[i], a) for i, a in factors.items()])
-    reduced = ClosingProblem(
-        problem.inputs,
-        problem.variables,
-        problem.columns[:, rest],
-        tuple(problem.expressions[i] for i in rest),
-        problem.y,
-        (*problem.outer, OuterStep("div", operand)),
+    reduced = replace(
+        problem,
+        columns=problem.columns[:, rest],
+        expressions=tuple(problem.expressions[i] for i in rest),
+        outer=(*problem.outer, OuterStep("div", operand)),
     )
     return reduced if reduced.resolve() is not None else None
 
@@ -243,17 +250,15 @@ class _Closer:
         self.tier = tier
         self.start = start
         self.deadline = deadline
+        self.families_deadline = start + FAMILIES_SHARE * (deadline - start)
         settings = _SETTINGS[tier]
         finite = np.all(np.isfinite(problem.columns), axis=0)
         finite &= np.ptp(problem.columns, axis=0) > 0.0 if len(finite) else finite
         places = np.flatnonzero(finite)
-        self.problem = ClosingProblem(
-            problem.inputs,
-            problem.variables,
-            problem.columns[:, places],
-            tuple(problem.expressions[place] for place in places),
-            problem.y,
-            problem.outer,
+        self.problem = replace(
+            problem,
+            columns=problem.columns[:, places],
+            expressions=tuple(problem.expressions[place] for place in places),
         )
         self.verdict = self.problem.take(_rows(len(problem.y), settings.n_verdict))
         self.size = root_mean_square(problem.y)
@@ -281,7 +286,7 @@ class _Closer:
             self.n_examined,
             self.n_pool,
             perf_counter() - self.start,
-            self.exact,
+            bool(ranked) and self.fits(ranked[0]),
             "" if ranked else declined,
             tuple(self.stages),
             tuple(self.failures),
@@ -298,7 +303,7 @@ class _Closer:
                 self.judge([draft for draft in drafts if self.is_exact(draft)])
                 if self.exact:
                     return
-            if perf_counter() > self.deadline:
+            if perf_counter() > self.families_deadline:
                 break
         self.judge(drafts)
 
@@ -344,7 +349,10 @@ class _Closer:
 
     @property
     def exact(self) -> bool:
-        return any(one.rmse <= 4.0 * self.floor for one in self.candidates)
+        return any(self.fits(one) for one in self.candidates)
+
+    def fits(self, candidate: Candidate | Snapped) -> bool:
+        return candidate.rmse <= 4.0 * self.floor
 
     def consider_constant(self) -> None:
         """Keep the constant formula, the yardstick every other has to beat."""
@@ -388,9 +396,15 @@ class _Closer:
         bench = Workbench(
             outer=outer,
             pool=pool,
-            scale=Scale(screen.y, self.size, self.floor, len(self.verdict.y)),
+            scale=Scale(
+                screen.seen,
+                self.size,
+                self.floor,
+                len(self.verdict.y),
+                screen.noise,
+            ),
             settings=settings.families,
-            deadline=self.deadline,
+            deadline=self.families_deadline,
             known=screen.known,
             dictionary=Dictionary(pool.values, pool.bits),
             logs=PowerDictionary.of(pool),
@@ -407,9 +421,9 @@ class _Closer:
             began, before = perf_counter(), bench.n_examined
             try:
                 stage(bench)
-            except (np.linalg.LinAlgError, OverflowError) as error:
+            except FAILURES as error:
                 # One family must not cost the others their drafts.
-                self.failures.append(f"{name}: {error}")
+                self.fail(name, error)
             self.n_examined += bench.n_examined - before
             self.stages.append((name, perf_counter() - began))
 
@@ -418,24 +432,52 @@ class _Closer:
         began = perf_counter()
         n_rows = len(self.verdict.y)
         ranked = sorted(drafts, key=lambda draft: draft.bits(n_rows, self.floor))
+        settings = _SETTINGS[self.tier]
         seen: set[Expression] = set()
-        tried = 0.0
+        n_refused = 0
+        written: list[tuple[Snapped, Expression, str]] = []
         for draft in ranked:
-            if tried >= _SETTINGS[self.tier].n_snapped or self.late:
-                break
-            fresh, before = False, len(self.candidates)
-            for written in draft.write():
-                shape = skeleton(tidy(written))
-                if shape not in seen:
-                    seen.add(shape)
-                    fresh = True
-                    self.round(written, draft.family)
             # What the limits refuse leaves room for others, but not without end.
-            refused = self.limits.any and len(self.candidates) == before
-            tried += fresh * (0.2 if refused else 1.0)
+            n_tried = len(seen) - n_refused + n_refused // 5
+            # However late it is, the best draft is not thrown away.
+            if n_tried >= settings.n_polished or (self.late and written):
+                break
+            for way in self.write(draft):
+                tidied = tidy(way)
+                shape = skeleton(tidied)
+                if shape in seen:
+                    continue
+                seen.add(shape)
+                if not self.limits.may_become(tidied):
+                    n_refused += 1
+                    continue
+                # Families that work on transforms of y fit it to first order
+                # only: what counts is the fit after polishing.
+                polished = self.polish(way)
+                if polished is not None:
+                    written.append((polished, way, draft.family))
+        written.sort(key=lambda one: one[0].bits)
+        for polished, way, family in written[: settings.n_snapped]:
+            quickly = self.late or (self.tier == "quick" and not self.fits(polished))
+            if quickly and self.limits.permits(polished.expression):
+                # Not worth rounding: whoever wants the formula rounds it.
+                self.keep(polished, family)
+            else:
+                self.round(way, family)
         if self.tier == "full" and not self.late:
             self.prune()
         self.stages.append(("verdict", perf_counter() - began))
+
+    def write(self, draft: Draft) -> list[Expression]:
+        """Return the ways to write a draft; none where that fails."""
+        try:
+            return draft.write()
+        except FAILURES as error:
+            self.fail(draft.family, error)
+            return []
+
+    def fail(self, family: str, error: Exception) -> None:
+        self.failures.append(f"{family}: {type(error).__name__}: {error}")
 
     @property
     def late(self) -> bool:
@@ -468,22 +510,31 @@ class _Closer:
             for variant in shortened(best.expression):
                 if self.late:
                     return
-                estimate = self.estimate(variant)
-                if estimate < best.bits:
-                    estimates.append((estimate, variant))
+                polished = self.polish(variant)
+                if polished is not None and polished.bits < best.bits:
+                    estimates.append((polished.bits, variant))
             if not estimates:
                 return
             self.round(min(estimates, key=lambda one: one[0])[1], best.family)
             if min(one.bits for one in self.candidates) >= best.bits:
                 return
 
-    def estimate(self, expression: Expression) -> float:
-        """Return about the code length of a formula after its constants are fitted."""
+    def polish(self, expression: Expression) -> Snapped | None:
+        """Return a formula with its constants fitted but not rounded.
+
+        Each constant is charged what the data support; None if it is not finite.
+        """
         y = self.verdict.y
         form = Form(expression, self.verdict.known, len(y))
         fit = fit_constants(form, y, max_iterations=6)
         if not fit.ok:
-            return math.inf
+            return None
         support = supported_constant_bits(fit.rmse, len(y), self.size)
-        symbols = formula_bits(expression, len(self.problem.variables), support)
-        return symbols + residual_bits(fit.rmse, len(y), self.floor)
+        fitted = tidy(form.with_values(fit.values))
+        return Snapped(
+            fitted,
+            formula_bits(fitted, len(self.problem.variables), support),
+            residual_bits(fit.rmse, len(y), self.floor),
+            fit.rmse,
+            sum(node.value is not None for node in fitted.prefix()),
+        )

@@ -122,7 +122,7 @@ def shortlist(
     n_screen = len(scale.y)
 
     def bits(one: Found) -> float:
-        rmse = scale.size * math.sqrt(one.error / n_screen)
+        rmse = math.hypot(scale.size * math.sqrt(one.error / n_screen), scale.noise)
         support = supported_constant_bits(rmse, scale.n_rows, scale.size)
         symbols = sum(float(member_bits[m]) for m in one.members)
         constants = (support + 6.0) * len(one.members)

@@ -20,6 +20,7 @@ from sr4mdl.search import SearchMemory, SearchResult
 from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
 from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
+from sr4mdl.simplify import simplify
 
 _STEP: Final = 6e-6
 """Relative step of central differences, about the cube root of the round-off."""
@@ -135,7 +136,7 @@ def make_outcome(
     candidates = [
         Equation(
             table.target,
-            one.expression,
+            _allowed_form(one.expression, limits),
             one.rmse,
             one.r2,
             one.formula_bits,
@@ -236,6 +237,13 @@ def _outcome(
         notes=notes,
         memory=memory,
     )
+
+
+def _allowed_form(expression: Expression, limits: Limits) -> Expression:
+    """Return the shortest form of a formula whose usual form is not allowed."""
+    if limits.permits(expression):
+        return expression
+    return simplify(expression)
 
 
 def choose(

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from sr4mdl._typing import FloatArray
+from sr4mdl.closing.threads import single_thread
 from sr4mdl.data import Dataset
 from sr4mdl.expressions import constant, variable
 from sr4mdl.mdlformer.guide import Guide, OnnxGuide, UniformGuide
@@ -202,6 +203,7 @@ class _Run:
             exact_patience=config.exact_patience if guided else 0,
         )
         self.columns = ColumnTable()
+        self.smoothing_tried = False
         self.tree: Tree | None = None
         self.genetic: GeneticSearch | None = None
         self.earlier = memory
@@ -342,13 +344,14 @@ class _Run:
 
     def root(self, eligible: dict[int, Column]) -> tuple[State, Reading, int]:
         """Choose the root and read it out; with many variables, grow it."""
-        target = Target.original(self.data.search.y)
         if self.resumed is not None and self.resumed.root:
             known = set(self.resumed.root)
-            columns = [one for one in eligible.values() if str(one.expression) in known]
-            if len(columns) == len(known):
+            again = [one for one in eligible.values() if str(one.expression) in known]
+            if len(again) == len(known):
                 # It was read out by the earlier search.
-                return State.of(tuple(columns), target), NOTHING, 2
+                if not self.stopper.solved:
+                    self.smooth()
+                return State.of(tuple(again), self.target()), NOTHING, 2
         kept = list(eligible)
         scores = np.zeros(len(self.data.names))
         crowded = len(eligible) > MAX_COLUMNS
@@ -358,11 +361,13 @@ class _Run:
                 scores = importance(self.data.judge, self.config.random_state)
             ranked = sorted(eligible, key=lambda place: (-scores[place], place))
             wide = sorted(ranked[:MAX_WIDE_COLUMNS])
-            self.readout.quick(State.of(tuple(eligible[p] for p in wide), target))
+            self.readout.quick(
+                State.of(tuple(eligible[p] for p in wide), self.target())
+            )
             kept = self.choose(scores, eligible)
         for number in range(MAX_ROUNDS):
-            root = State.of(tuple(eligible[place] for place in kept), target)
-            reading, tier = self.read_root(root)
+            columns = tuple(eligible[place] for place in kept)
+            root, reading, tier = self.read_root(columns)
             if not crowded or self.stopper.reason() is not None:
                 break
             grown = self.grow(scores, eligible, kept)
@@ -373,14 +378,30 @@ class _Run:
             self.note_screening(eligible, kept)
         return root, reading, tier
 
-    def read_root(self, root: State) -> tuple[Reading, int]:
-        """Close the root, in full if it is not solved quickly."""
+    def read_root(self, columns: tuple[Column, ...]) -> tuple[State, Reading, int]:
+        """Close the root; if not solved at once, without noise and in full."""
+        root = State.of(columns, self.target())
         reading = self.readout.quick(root)
         # A full closing is dear; it is for what is not solved.
         if self.stopper.reason() is not None or self.stopper.solved:
-            return reading, 1
+            return root, reading, 1
+        if self.smooth():
+            root = State.of(columns, self.target())
+            reading = self.readout.quick(root)
         full = self.readout.full(root, time_share=0.5)
-        return (reading, 1) if full is None else (full, 2)
+        return (root, reading, 1) if full is None else (root, full, 2)
+
+    def target(self) -> Target:
+        rows = self.data.search
+        return Target.original(rows.y if rows.smoothed is None else rows.smoothed)
+
+    def smooth(self) -> bool:
+        """Smooth the target once, if all families may look at it."""
+        if self.smoothing_tried or self.config.families != "all":
+            return False
+        self.smoothing_tried = True
+        with self.budget.phase("smoothing"), single_thread():
+            return self.data.smooth(self.rng)
 
     def choose(self, scores: FloatArray, eligible: dict[int, Column]) -> list[int]:
         assert self.judge.best is not None

@@ -85,9 +85,9 @@ class SearchConfig:
     """Batches between two full closings, at least 1."""
     patience: int = 400
     """Readouts without gain after which noise-level residuals end the search."""
-    exact_patience: int = 12
+    exact_patience: int = 24
     """Readouts without gain, 0 or more, that look for a shorter form of an exact
-    formula of more than 10 symbols."""
+    formula of more than 10 symbols; divided by the number of variables."""
     n_playouts: int = 10
     """Random playouts per new state in ``mdl`` and ``error``, at least 1."""
     playout_depth: int = 5

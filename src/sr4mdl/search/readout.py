@@ -100,11 +100,21 @@ class Readout:
             result = evaluate(expressions, rows.X, rows.names, backend="numpy")
             columns = np.ascontiguousarray(result.values.T)
         return ClosingProblem(
-            rows.X, rows.names, columns, expressions, rows.y, state.target.steps
+            rows.X,
+            rows.names,
+            columns,
+            expressions,
+            rows.y,
+            state.target.steps,
+            rows.smoothed,
+            self.data.noise,
         )
 
     def _take(self, result: ClosingResult, y: FloatArray, n_judged: int) -> Reading:
         self.budget.statistics.n_candidates += result.n_examined
+        for failure in result.failures:
+            family, kind, _ = failure.split(": ", 2)
+            self.budget.statistics.reject(f"closing: {family}: {kind}")
         with self.budget.phase("judging"), np.errstate(all="ignore"):
             for candidate in result.candidates[:n_judged]:
                 self.judge.consider(candidate.expression)

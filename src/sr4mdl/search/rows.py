@@ -13,6 +13,7 @@ import numpy as np
 from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.data import Dataset
 from sr4mdl.expressions import Expression, variable
+from sr4mdl.search.smoothing import Smoother, find_smoother
 
 
 class Rows:
@@ -24,6 +25,8 @@ class Rows:
         self.names = dataset.names
         self.X = dataset.X if rows is None else dataset.X[rows]
         self.y = dataset.y if rows is None else dataset.y[rows]
+        self.smoothed: FloatArray | None = None
+        """The target without most of its noise, where that has been asked for."""
 
     def __len__(self) -> int:
         return len(self.y)
@@ -70,6 +73,20 @@ class SearchData:
             np.isin(chosen, order[: min(n_guide_rows, max_search_rows)])
         )
         """Places of the guide's rows among the search rows."""
+        self.noise = 0.0
+        """Standard deviation of the noise that was smoothed out."""
+        self.smoother: Smoother | None = None
+        """Knows noise from structure, once that has been asked for."""
+
+    def smooth(self, rng: np.random.Generator) -> bool:
+        """Smooth the target of search and judge rows; False where that is no help."""
+        self.smoother = find_smoother(self.all.X, self.all.y, rng)
+        if self.smoother is None or not self.smoother.useful:
+            return False
+        self.noise = self.smoother.noise
+        for rows in (self.search, self.judge):
+            rows.smoothed = self.smoother.smooth(rows.X)
+        return True
 
 
 def _draw(dataset: Dataset, rows: IntArray, everything: Rows) -> Rows:

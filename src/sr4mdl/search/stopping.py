@@ -2,9 +2,10 @@
 
 Two cases. An exact formula with plain constants: only another exact formula with
 fewer symbols could be better, and a few more readouts look for one unless it is short
-already. Or residuals that look like noise: neighbours in the
-table no longer have similar residuals, although they do have similar targets, and
-many readouts in a row have brought nothing.
+already. Or residuals that look like noise, while some readouts in a row have brought
+nothing: the smoother, which knows the noise from all rows, sees no structure in them;
+or, where there is none, neighbours in the table no longer have similar residuals,
+although they do have similar targets.
 """
 
 import math
@@ -21,6 +22,13 @@ VISIBLE: Final = 0.5
 """Neighbour ratio of y up to which the table shows structure at all."""
 SHORT_LENGTH: Final = 10
 """An exact formula of at most so many symbols ends a search at once."""
+NOISE_PATIENCE: Final = 20
+"""Readouts without gain, and as many as the best formula took, after which a search
+ends whose residuals are noise by a test on all rows."""
+SHORT_BITS: Final = 60.0
+"""Length of a formula than which there are few shorter ones."""
+SHORT_PATIENCE: Final = 8
+"""What ``NOISE_PATIENCE`` is for such a formula."""
 MIN_ROWS: Final = 30
 """Rows below which noise cannot be told from structure."""
 
@@ -70,26 +78,60 @@ class Stopper:
         self.rows = rows
         self.early = early
         self.patience = patience
-        self.exact_patience = exact_patience
+        # A readout takes the longer, the more variables there are.
+        self.exact_patience = exact_patience // rows.X.shape[1]
         self._asked_at = 0
+        self._tested_at = 0
+        self._noise_since: int | None = None
 
     def reason(self) -> StopReason | None:
         """Return why the search has to end now, or None."""
         reason = self.budget.reason()
         if reason is not None or not self.early:
             return reason
-        n_evaluations = self.budget.n_evaluations
         if self.judge.settled:
             assert self.judge.best is not None
             short = self.judge.best.length <= SHORT_LENGTH
-            patient = n_evaluations - self.judge.last_gain < self.exact_patience
+            waited = self.budget.n_evaluations - self.judge.last_gain
+            patient = waited < self.exact_patience
             return None if patient and not short else "exact"
-        waited = n_evaluations - max(self.judge.last_gain, self._asked_at)
-        if waited >= self.patience:
+        return "noise floor" if self.only_noise_left() else None
+
+    def only_noise_left(self) -> bool:
+        """Return whether nothing was gained for long and the residuals are noise."""
+        n_evaluations = self.budget.n_evaluations
+        last_gain = self.judge.last_gain
+        if self._noise_since == last_gain:
+            return True
+        found = False
+        waited = n_evaluations - max(last_gain, self._tested_at)
+        if waited >= max(self.noise_patience, last_gain):
+            self._tested_at = n_evaluations
+            found = self.leaves_noise()
+        if n_evaluations - max(last_gain, self._asked_at) >= self.patience:
             self._asked_at = n_evaluations
-            if self.at_noise_floor():
-                return "noise floor"
-        return None
+            found = found or self.at_noise_floor()
+        if found:
+            # Whoever asks until the next gain gets the same answer.
+            self._noise_since = last_gain
+        return found
+
+    @property
+    def noise_patience(self) -> int:
+        """Readouts without gain before the test on all rows."""
+        best = self.judge.best
+        short = best is not None and best.formula_bits <= SHORT_BITS
+        return SHORT_PATIENCE if short else NOISE_PATIENCE
+
+    def leaves_noise(self) -> bool:
+        """Return whether all rows together show the best formula to leave noise."""
+        data = self.judge.data
+        if data.smoother is None or self.judge.best is None:
+            return False
+        residuals = self.judge.residuals(data.all)
+        if not np.all(np.isfinite(residuals)):
+            return False
+        return not data.smoother.sees_structure(residuals)
 
     @property
     def solved(self) -> bool:
