@@ -2,9 +2,9 @@
 
 A state has at most ten columns and a few dozen rows. Kernels for long sequences spend
 their time on tiles that are mostly empty, and a compiler that fuses products and sums
-reads every number many times. Here one program holds all tokens of one head of one
-row or column in registers: numbers are read once and written once, and the backward
-pass computes the weights again instead of storing them.
+reads every number many times. Here one program holds all tokens of one head of a
+column, or of several rows, in registers: numbers are read once and written once, and
+the backward pass computes the weights again instead of storing them.
 
 Imported only where Triton is installed. Shapes: B states, R rows, C columns, H heads,
 D width of a head, N tokens that attend to one another (rows or columns).
@@ -18,104 +18,129 @@ import triton.language as tl
 from torch import Tensor
 
 _LEAST_SIDE: Final = 16
+_TILE: Final = 32
+"""Tokens that a program holds at most when several rows share it."""
 _ABSENT: Final = tl.constexpr(-1e30)
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _places(  # type: ignore[no-untyped-def]
+    n_tile, n_tokens, outer, SIDE: tl.constexpr, OVER_ROWS: tl.constexpr
+):
+    """Return the tokens of a tile and which of them exist."""
+    token = tl.arange(0, SIDE)
+    inside = token < n_tile
+    if not OVER_ROWS:
+        # Tiles follow one another in the table; the last may reach beyond its end.
+        inside = inside & (outer * n_tile + token < n_tokens)
+    return token, inside
+
+
 @triton.jit
-def _load_tokens(base, at, inside):  # type: ignore[no-untyped-def]
-    return tl.load(base + at, mask=inside[:, None], other=0.0)
+def _bias_of(bias, state, token, inside, n_keys):  # type: ignore[no-untyped-def]
+    key = token % n_keys
+    return tl.load(bias + state * n_keys + key, mask=inside, other=_ABSENT)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _weights(q, k, bias, scale, precision: tl.constexpr):  # type: ignore[no-untyped-def]
-    scores = tl.dot(q, tl.trans(k), input_precision=precision) * scale + bias[None, :]
+def _weights(  # type: ignore[no-untyped-def]
+    q, k, bias, token, n_keys, scale, PRECISION: tl.constexpr
+):
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale + bias[None, :]
+    # Tokens of one tile see each other only if they belong to one row.
+    group = token // n_keys
+    scores = tl.where(group[:, None] == group[None, :], scores, _ABSENT)
     raised = tl.exp(scores - tl.max(scores, 1)[:, None])
     return raised / tl.sum(raised, 1)[:, None]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _forward_kernel(  # type: ignore[no-untyped-def]
-    packed, bias, out, n_tokens, n_outer, n_heads,
-    packed_state, packed_outer, packed_token, out_state, out_outer, out_token, scale,
-    SIDE: tl.constexpr, SIZE: tl.constexpr, PRECISION: tl.constexpr,
+    packed, bias, out, n_tile, n_tokens, n_keys, n_outer, n_heads,
+    state_stride, outer_stride, token_stride, scale,
+    SIDE: tl.constexpr, SIZE: tl.constexpr, OVER_ROWS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     head = program % n_heads
     outer = (program // n_heads) % n_outer
     state = (program // n_heads // n_outer).to(tl.int64)
-    token = tl.arange(0, SIDE)
-    place = tl.arange(0, SIZE)
-    inside = token < n_tokens
-    base = packed + state * packed_state + outer * packed_outer + head * SIZE
+    token, inside = _places(n_tile, n_tokens, outer, SIDE, OVER_ROWS)
+    place = tl.arange(0, SIZE)[None, :]
+    mask = inside[:, None]
+    offset = state * state_stride + outer * outer_stride
     third = n_heads * SIZE
-    at = token[:, None] * packed_token + place[None, :]
-    q = _load_tokens(base, at, inside)
-    k = _load_tokens(base + third, at, inside)
-    v = _load_tokens(base + 2 * third, at, inside)
-    b = tl.load(bias + state * n_tokens + token, mask=inside, other=_ABSENT)
-    p = _weights(q, k, b, scale, PRECISION)
+    at = packed + 3 * offset + head * SIZE + token[:, None] * (3 * token_stride) + place
+    q = tl.load(at, mask=mask, other=0.0)
+    k = tl.load(at + third, mask=mask, other=0.0)
+    v = tl.load(at + 2 * third, mask=mask, other=0.0)
+    b = _bias_of(bias, state, token, inside, n_keys)
+    p = _weights(q, k, b, token, n_keys, scale, PRECISION)
     mixed = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
-    target = out + state * out_state + outer * out_outer + head * SIZE
-    tl.store(
-        target + token[:, None] * out_token + place[None, :],
-        mixed.to(v.dtype),
-        mask=inside[:, None],
-    )
+    target = out + offset + head * SIZE + token[:, None] * token_stride + place
+    tl.store(target, mixed.to(v.dtype), mask=mask)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _backward_kernel(  # type: ignore[no-untyped-def]
-    packed, bias, gradient, result, n_tokens, n_outer, n_heads,
-    packed_state, packed_outer, packed_token, out_state, out_outer, out_token, scale,
-    SIDE: tl.constexpr, SIZE: tl.constexpr, PRECISION: tl.constexpr,
+    packed, bias, gradient, result, n_tile, n_tokens, n_keys, n_outer, n_heads,
+    state_stride, outer_stride, token_stride, scale,
+    SIDE: tl.constexpr, SIZE: tl.constexpr, OVER_ROWS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     head = program % n_heads
     outer = (program // n_heads) % n_outer
     state = (program // n_heads // n_outer).to(tl.int64)
-    token = tl.arange(0, SIDE)
-    place = tl.arange(0, SIZE)
-    inside = token < n_tokens
-    offset = state * packed_state + outer * packed_outer + head * SIZE
+    token, inside = _places(n_tile, n_tokens, outer, SIDE, OVER_ROWS)
+    place = tl.arange(0, SIZE)[None, :]
+    mask = inside[:, None]
+    offset = state * state_stride + outer * outer_stride
     third = n_heads * SIZE
-    at = token[:, None] * packed_token + place[None, :]
-    q = _load_tokens(packed + offset, at, inside)
-    k = _load_tokens(packed + offset + third, at, inside)
-    v = _load_tokens(packed + offset + 2 * third, at, inside)
+    where = 3 * offset + head * SIZE + token[:, None] * (3 * token_stride) + place
+    q = tl.load(packed + where, mask=mask, other=0.0)
+    k = tl.load(packed + where + third, mask=mask, other=0.0)
+    v = tl.load(packed + where + 2 * third, mask=mask, other=0.0)
     g = tl.load(
-        gradient + state * out_state + outer * out_outer + head * SIZE
-        + token[:, None] * out_token + place[None, :],
-        mask=inside[:, None],
+        gradient + offset + head * SIZE + token[:, None] * token_stride + place,
+        mask=mask,
         other=0.0,
-    )  # fmt: skip
-    b = tl.load(bias + state * n_tokens + token, mask=inside, other=_ABSENT)
-    p = _weights(q, k, b, scale, PRECISION)
+    )
+    b = _bias_of(bias, state, token, inside, n_keys)
+    p = _weights(q, k, b, token, n_keys, scale, PRECISION)
     for_values = tl.dot(tl.trans(p.to(v.dtype)), g, input_precision=PRECISION)
     for_weights = tl.dot(g, tl.trans(v), input_precision=PRECISION)
     mean = tl.sum(p * for_weights, 1)
     for_scores = (p * (for_weights - mean[:, None]) * scale).to(v.dtype)
     for_queries = tl.dot(for_scores, k, input_precision=PRECISION)
     for_keys = tl.dot(tl.trans(for_scores), q, input_precision=PRECISION)
-    out = result + offset
-    mask = inside[:, None]
-    tl.store(out + at, for_queries.to(v.dtype), mask=mask)
-    tl.store(out + third + at, for_keys.to(v.dtype), mask=mask)
-    tl.store(out + 2 * third + at, for_values.to(v.dtype), mask=mask)
+    tl.store(result + where, for_queries.to(v.dtype), mask=mask)
+    tl.store(result + where + third, for_keys.to(v.dtype), mask=mask)
+    tl.store(result + where + 2 * third, for_values.to(v.dtype), mask=mask)
 
 
 def _launch(kernel: Any, packed: Tensor, over_rows: bool, *tensors: Tensor) -> None:
+    """Start one program per state, tile and head.
+
+    Across rows a tile is a column; across columns it is as many rows as fit.
+    """
     n_states, n_rows, n_columns, _, n_heads, size = packed.shape
-    n_tokens, n_outer = (n_rows, n_columns) if over_rows else (n_columns, n_rows)
     cell = n_heads * size
     row = n_columns * cell
-    token, outer = (row, cell) if over_rows else (cell, row)
+    if over_rows:
+        n_keys, n_tile, n_outer, token, outer = n_rows, n_rows, n_columns, row, cell
+    else:
+        together = min(n_rows, max(1, _TILE // n_columns))
+        n_keys, n_tile = n_columns, together * n_columns
+        n_outer, token, outer = -(-n_rows // together), cell, together * row
     kernel[(n_states * n_outer * n_heads,)](
-        packed, *tensors, n_tokens, n_outer, n_heads,
-        3 * n_rows * row, 3 * outer, 3 * token, n_rows * row, outer, token, size**-0.5,
-        SIDE=max(_LEAST_SIDE, triton.next_power_of_2(n_tokens)),
+        packed, *tensors, n_tile, n_rows * n_columns, n_keys, n_outer, n_heads,
+        n_rows * row, outer, token, size**-0.5,
+        SIDE=max(_LEAST_SIDE, triton.next_power_of_2(n_tile)),
         SIZE=size,
+        OVER_ROWS=over_rows,
         PRECISION="ieee" if packed.dtype == torch.float32 else "tf32",
-        num_warps=1 if n_tokens <= 32 else 4,
+        num_warps=1 if n_tile <= 32 else 4,
     )  # fmt: skip
 
 
