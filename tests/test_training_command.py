@@ -13,7 +13,7 @@ from sr4mdl.errors import CheckpointError  # noqa: E402
 from sr4mdl.mdlformer.card import read_card  # noqa: E402
 from sr4mdl.mdlformer.checkpoint import load_model  # noqa: E402
 from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
-from sr4mdl.training.command import configure, make_train_config  # noqa: E402
+from sr4mdl.training.command import configure, less_time, make_train_config  # noqa: E402
 from sr4mdl.training.loop import TrainingError  # noqa: E402
 
 
@@ -74,6 +74,25 @@ def test_settings_of_the_network_can_be_changed(tmp_path):
 def test_arguments_that_do_not_fit(arguments, message):
     with pytest.raises(TrainingError, match=message):
         train(*arguments)
+
+
+def test_the_limit_counts_from_the_start_of_the_call():
+    config = make_train_config(
+        parse("--max-time", "100"), PRESETS["tiny"], torch.device("cpu")
+    )
+    less = less_time(config, 30.0)
+    assert (less.max_time, less.schedule.total_time) == (70.0, 70.0)
+    planned = make_train_config(
+        parse("--max-time", "100", "--total-time", "1h"),
+        PRESETS["tiny"],
+        torch.device("cpu"),
+    )
+    less = less_time(planned, 120.0)
+    assert (less.max_time, less.schedule.total_time) == (1.0, 3600.0)
+    endless = make_train_config(
+        parse("--max-samples", "64"), PRESETS["tiny"], torch.device("cpu")
+    )
+    assert less_time(endless, 30.0) == endless
 
 
 def test_start_from_a_model_by_command(tmp_path, capsys):

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import sys
+import time
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -127,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
     TrainingError
         If the arguments do not fit each other or this machine.
     """
+    began = time.monotonic()
     try:
         world, device = _join(args.device)
         model, samples_before = _model_config(args)
@@ -148,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         held_out = _held_out(args, request) if world.leads else []
+        config = less_time(config, time.monotonic() - began)
         trainer = Trainer(
             model,
             config,
@@ -245,6 +248,21 @@ def make_train_config(
         stored_moments=args.stored_moments,
         seed=args.seed,
     )
+
+
+def less_time(config: TrainConfig, spent: float) -> TrainConfig:
+    """Return the settings with the seconds that went by before the first step.
+
+    The limit is one of the call, loading and first batches included; a plan that is
+    nothing but that limit shrinks with it.
+    """
+    if config.max_time is None:
+        return config
+    left = max(1.0, config.max_time - spent)
+    schedule = config.schedule
+    if schedule.total_time == config.max_time:
+        schedule = replace(schedule, total_time=left)
+    return replace(config, max_time=left, schedule=schedule)
 
 
 def _strategy(args: argparse.Namespace, model: ModelConfig) -> Strategy:
