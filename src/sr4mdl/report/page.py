@@ -26,7 +26,8 @@ main { max-width: 1180px; margin: 0 auto; padding: 24px; }
 section { background: white; border: 1px solid #e4e7eb; border-radius: 10px;
   padding: 20px 24px; margin: 20px 0; overflow-x: auto; }
 h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 0 0 10px; }
-math { font-size: 28px; margin: 18px 0; }
+math { font-size: 28px; margin: 18px 0;
+  font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", math; }
 svg { max-width: 100%; height: auto; }
 .facts { display: flex; flex-wrap: wrap; gap: 12px 32px; margin: 0; }
 .facts div { min-width: 90px; } .facts dt { color: #616e7c; font-size: 13px; }
