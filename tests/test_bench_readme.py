@@ -11,8 +11,15 @@ from sr4mdl.bench.documents import read_results, write_document
 from sr4mdl.bench.gains import gain_table, gains
 from sr4mdl.bench.methods import mode_place
 from sr4mdl.bench.problems import read_published
-from sr4mdl.bench.readme import BEGIN, END, replace_block, results_block
+from sr4mdl.bench.readme import (
+    BEGIN,
+    END,
+    recovery_by_noise,
+    replace_block,
+    results_block,
+)
 from sr4mdl.bench.report import commands, write_report
+from sr4mdl.bench.summary import group_rows
 from sr4mdl.errors import DataError
 
 ROOT = Path(__file__).parents[1]
@@ -164,6 +171,16 @@ def test_block_is_replaced_and_nothing_else():
 def test_the_readme_has_the_place_for_it():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "\nnew\n" in replace_block(text, "new")
+
+
+def test_a_rate_on_fewer_problems_says_so():
+    rows = [row("a", True), row("b", False), row("a", True, noise=0.1)]
+    _, body = recovery_by_noise(group_rows(rows), [])
+    # One of one: by Wilson from 1 / (1 + 1.96^2) = 20.7 % on.
+    assert body == [
+        ["**sr4mdl/policy**", "2", "50.0 (9.5 to 90.5)",
+         "100.0 (20.7 to 100.0); 1 problems"]
+    ]  # fmt: skip
 
 
 def test_block_of_results():

@@ -136,6 +136,14 @@ def test_the_verdict_writes_more_simply_where_that_is_shorter() -> None:
     assert choice.best.length == 3
 
 
+def test_of_two_spellings_the_verdict_takes_the_readable_one() -> None:
+    noise = np.random.default_rng(2).normal(size=len(X))
+    one = judge(X, 0.27 * X[:, 0] * X[:, 1] ** 2 + 0.01 * noise)
+    one.consider(parse("0.27*(x1^2*x0)"))
+    choice, _ = one.verdict()
+    assert str(choice.best.expression) == "0.27*x0*x1^2"
+
+
 def test_the_verdict_knows_the_signs_of_the_data() -> None:
     table = X + np.array([3.0, 0.0])
     y = table[:, 0] / np.sqrt(table[:, 0] ** 2 - table[:, 1] ** 2)

@@ -113,7 +113,7 @@ def recovery_by_noise(
     )
     for label, by_level in by_rate:
         n_problems = max(group.n_problems for group in by_level.values())
-        cells = [_rate(by_level.get(level)) for level in levels]
+        cells = [_rate(by_level.get(level), n_problems) for level in levels]
         body.append([f"**{label}**", str(n_problems), *cells])
     rates: dict[str, dict[float, float]] = defaultdict(dict)
     for rate in published:
@@ -132,14 +132,17 @@ def recovery_by_noise(
     return ["method", "problems", *(f"noise {level:g}" for level in levels)], body
 
 
-def _rate(group: Group | None) -> str:
+def _rate(group: Group | None, n_problems: int) -> str:
+    """Return rate and interval, and on how many problems where not on all."""
     if group is None or group.rate is None:
         return "-"
     assert group.rate_low is not None
     assert group.rate_high is not None
+    fewer = group.n_problems < n_problems
     return (
         f"{100 * group.rate:.1f} ({100 * group.rate_low:.1f} to "
         f"{100 * group.rate_high:.1f})"
+        + (f"; {group.n_problems} problems" if fewer else "")
     )
 
 

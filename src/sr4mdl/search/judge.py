@@ -47,6 +47,8 @@ N_POLISHED: Final = 5
 """Formulas that the last verdict polishes."""
 N_FINALISTS: Final = 12
 """Formulas that the last verdict ranks, beside the front."""
+SAME_CODE: Final = 1e-3
+"""Bits by which two spellings of a formula may differ through rounding."""
 MAX_REMEMBERED: Final = 50_000
 """Formulas remembered as judged."""
 
@@ -274,7 +276,8 @@ class Judge:
             return None
         if not polish:
             return measured
-        rivals = [simplify(expression)]
+        tidier = simplify(expression)
+        rivals = [tidier]
         if len(self.data.all) > len(self.data.judge) and not measured.exact:
             fit_rows = self._spread_rows(MAX_FIT_ROWS)
             start = self.measure(expression, fit_rows)
@@ -282,7 +285,11 @@ class Judge:
                 rivals.append(self.refit(start, fit_rows).expression)
         for rival in rivals:
             again = self.measure(rival, final_rows) if self.permits(rival) else None
-            if again is not None and again.bits < measured.bits and self._finite(rival):
+            if again is None:
+                continue
+            # Of two spellings with one code the simplified one is easier to read.
+            as_good = measured.bits + (SAME_CODE if rival is tidier else 0.0)
+            if again.bits < as_good and self._finite(rival):
                 measured = again
         return measured
 
