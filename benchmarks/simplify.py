@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from sr4mdl.bench.speed import OutOfTimeError, time_limit
+from sr4mdl.bench.alarm import OutOfTimeError, time_limit
 from sr4mdl.corpus.trees import random_expression
 from sr4mdl.export import from_sympy, to_sympy
 from sr4mdl.expressions import Expression

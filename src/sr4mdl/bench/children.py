@@ -16,7 +16,7 @@ from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.expressions import Expression, variable
 from sr4mdl.mdlformer.guide import Guide
 from sr4mdl.search.actions import ActionTable
-from sr4mdl.search.state import Column, ColumnTable, State, Target
+from sr4mdl.search.state import Column, ColumnTable, State, Target, pack_states
 
 _CHUNK: Final = 256
 _NO_LIMIT: Final = 1_000_000
@@ -114,13 +114,7 @@ def estimate(
     for draw, rows in enumerate(row_draws):
         for start in range(0, len(states), _CHUNK):
             chunk = states[start : start + _CHUNK]
-            counts = [len(state.columns) for state in chunk]
-            columns = np.zeros((len(chunk), len(rows), max(counts)))
-            for place, state in enumerate(chunk):
-                for number, column in enumerate(state.columns):
-                    columns[place, :, number] = column.values[rows]
-            targets = np.stack([state.target.values[rows] for state in chunk])
-            output = guide.score(columns, counts, targets)
+            output = guide.score(*pack_states(chunk, rows))
             part = slice(start, start + len(chunk))
             mean[draw, part] = output.value_mean
             spread[draw, part] = output.value_spread

@@ -9,20 +9,18 @@ import json
 import os
 import platform
 import random
-import signal
 import sys
 import tempfile
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import numpy as np
 
 from sr4mdl._typing import FloatArray
+from sr4mdl.bench.alarm import OutOfTimeError, time_limit
 from sr4mdl.bench.documents import write_document
 from sr4mdl.expressions import Expression
 
@@ -263,26 +261,6 @@ def import_functions(
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return [getattr(module, f"f{number}") for number in range(len(expressions))]
-
-
-class OutOfTimeError(BaseException):
-    """Not an Exception: sympy catches those in places."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise :class:`OutOfTimeError` in the block after so many seconds."""
-
-    def stop(_: int, __: FrameType | None) -> None:
-        raise OutOfTimeError
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def measure_simplify(n_formulas: int = 60, timeout: float = 1.0) -> dict[str, Any]:

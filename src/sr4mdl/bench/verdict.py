@@ -9,16 +9,15 @@ process that is killed.
 """
 
 import math
-import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from sr4mdl._typing import FloatArray
+from sr4mdl.bench.alarm import OutOfTimeError, time_limit
 from sr4mdl.bench.tables import evaluate, problem_generator
 from sr4mdl.errors import ParseError
 from sr4mdl.expressions import Expression
@@ -69,30 +68,6 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict."""
         return asdict(self)
-
-
-class StepTimeoutError(BaseException):
-    """A sympy step took too long.
-
-    Not an ``Exception``, so that no handler inside sympy can swallow it.
-    """
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError("judge() must run in the main thread; use judge_isolated()")
-
-    def ring(*_: object) -> None:
-        raise StepTimeoutError
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def to_plain_sympy(formula: Any) -> "sympy.Expr":
@@ -225,6 +200,8 @@ def judge(
 def _examine(truth: Any, prediction: Any, step_limit: float) -> Verdict:
     import sympy
 
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("judge() must run in the main thread; use judge_isolated()")
     stage = "reading"
     simplified: str | None = None
     size: int | None = None
@@ -232,7 +209,7 @@ def _examine(truth: Any, prediction: Any, step_limit: float) -> Verdict:
     def step(name: str, action: Callable[[], _T]) -> _T:
         nonlocal stage
         stage = name
-        with _alarm(step_limit):
+        with time_limit(step_limit):
             return action()
 
     def simplify(expression: sympy.Expr) -> sympy.Expr:
@@ -259,7 +236,7 @@ def _examine(truth: Any, prediction: Any, step_limit: float) -> Verdict:
                 lambda: round_floats(simplify(unsimplified)),
             )
             constant_difference = step("difference", difference.is_constant)
-    except StepTimeoutError:
+    except OutOfTimeError:
         reason = f"time-out of {step_limit:g} s in: {stage}"
         return Verdict(False, reason, simplified, size)
     if str(difference) == "0":

@@ -24,16 +24,23 @@ _ABSENT: Final = tl.constexpr(-1e30)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _places(  # type: ignore[no-untyped-def]
-    n_tile, n_tokens, outer, SIDE: tl.constexpr, OVER_ROWS: tl.constexpr
-):
-    """Return the tokens of a tile and which of them exist."""
+def _tile(  # type: ignore[no-untyped-def]
+    n_tile, n_tokens, n_outer, n_heads, state_stride, outer_stride, token_stride,
+    SIDE: tl.constexpr, SIZE: tl.constexpr, OVER_ROWS: tl.constexpr,
+):  # fmt: skip
+    """Return this program's state, tokens, mask, and places in plain and packed."""
+    program = tl.program_id(0)
+    head = program % n_heads
+    outer = (program // n_heads) % n_outer
+    state = (program // n_heads // n_outer).to(tl.int64)
     token = tl.arange(0, SIDE)
     inside = token < n_tile
     if not OVER_ROWS:
         # Tiles follow one another in the table; the last may reach beyond its end.
         inside = inside & (outer * n_tile + token < n_tokens)
-    return token, inside
+    cell = state * state_stride + outer * outer_stride + token[:, None] * token_stride
+    within = head * SIZE + tl.arange(0, SIZE)[None, :]
+    return state, token, inside, cell + within, 3 * cell + within
 
 
 @triton.jit
@@ -61,24 +68,19 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     SIDE: tl.constexpr, SIZE: tl.constexpr, OVER_ROWS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    program = tl.program_id(0)
-    head = program % n_heads
-    outer = (program // n_heads) % n_outer
-    state = (program // n_heads // n_outer).to(tl.int64)
-    token, inside = _places(n_tile, n_tokens, outer, SIDE, OVER_ROWS)
-    place = tl.arange(0, SIZE)[None, :]
+    state, token, inside, plain, at = _tile(
+        n_tile, n_tokens, n_outer, n_heads, state_stride, outer_stride, token_stride,
+        SIDE, SIZE, OVER_ROWS,
+    )  # fmt: skip
     mask = inside[:, None]
-    offset = state * state_stride + outer * outer_stride
     third = n_heads * SIZE
-    at = packed + 3 * offset + head * SIZE + token[:, None] * (3 * token_stride) + place
-    q = tl.load(at, mask=mask, other=0.0)
-    k = tl.load(at + third, mask=mask, other=0.0)
-    v = tl.load(at + 2 * third, mask=mask, other=0.0)
+    q = tl.load(packed + at, mask=mask, other=0.0)
+    k = tl.load(packed + at + third, mask=mask, other=0.0)
+    v = tl.load(packed + at + 2 * third, mask=mask, other=0.0)
     b = _bias_of(bias, state, token, inside, n_keys)
     p = _weights(q, k, b, token, n_keys, scale, PRECISION)
     mixed = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
-    target = out + offset + head * SIZE + token[:, None] * token_stride + place
-    tl.store(target, mixed.to(v.dtype), mask=mask)
+    tl.store(out + plain, mixed.to(v.dtype), mask=mask)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -88,24 +90,16 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     SIDE: tl.constexpr, SIZE: tl.constexpr, OVER_ROWS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    program = tl.program_id(0)
-    head = program % n_heads
-    outer = (program // n_heads) % n_outer
-    state = (program // n_heads // n_outer).to(tl.int64)
-    token, inside = _places(n_tile, n_tokens, outer, SIDE, OVER_ROWS)
-    place = tl.arange(0, SIZE)[None, :]
+    state, token, inside, plain, at = _tile(
+        n_tile, n_tokens, n_outer, n_heads, state_stride, outer_stride, token_stride,
+        SIDE, SIZE, OVER_ROWS,
+    )  # fmt: skip
     mask = inside[:, None]
-    offset = state * state_stride + outer * outer_stride
     third = n_heads * SIZE
-    where = 3 * offset + head * SIZE + token[:, None] * (3 * token_stride) + place
-    q = tl.load(packed + where, mask=mask, other=0.0)
-    k = tl.load(packed + where + third, mask=mask, other=0.0)
-    v = tl.load(packed + where + 2 * third, mask=mask, other=0.0)
-    g = tl.load(
-        gradient + offset + head * SIZE + token[:, None] * token_stride + place,
-        mask=mask,
-        other=0.0,
-    )
+    q = tl.load(packed + at, mask=mask, other=0.0)
+    k = tl.load(packed + at + third, mask=mask, other=0.0)
+    v = tl.load(packed + at + 2 * third, mask=mask, other=0.0)
+    g = tl.load(gradient + plain, mask=mask, other=0.0)
     b = _bias_of(bias, state, token, inside, n_keys)
     p = _weights(q, k, b, token, n_keys, scale, PRECISION)
     for_values = tl.dot(tl.trans(p.to(v.dtype)), g, input_precision=PRECISION)
@@ -114,9 +108,9 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     for_scores = (p * (for_weights - mean[:, None]) * scale).to(v.dtype)
     for_queries = tl.dot(for_scores, k, input_precision=PRECISION)
     for_keys = tl.dot(tl.trans(for_scores), q, input_precision=PRECISION)
-    tl.store(result + where, for_queries.to(v.dtype), mask=mask)
-    tl.store(result + where + third, for_keys.to(v.dtype), mask=mask)
-    tl.store(result + where + 2 * third, for_values.to(v.dtype), mask=mask)
+    tl.store(result + at, for_queries.to(v.dtype), mask=mask)
+    tl.store(result + at + third, for_keys.to(v.dtype), mask=mask)
+    tl.store(result + at + 2 * third, for_values.to(v.dtype), mask=mask)
 
 
 def _launch(kernel: Any, packed: Tensor, over_rows: bool, *tensors: Tensor) -> None:

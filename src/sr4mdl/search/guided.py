@@ -11,8 +11,6 @@ import heapq
 import math
 from typing import Final
 
-import numpy as np
-
 from sr4mdl._typing import FloatArray
 from sr4mdl.mdlformer.guide import Guide
 from sr4mdl.search.actions import ActionTable
@@ -21,7 +19,7 @@ from sr4mdl.search.config import SearchConfig
 from sr4mdl.search.events import Reporter
 from sr4mdl.search.readout import Readout
 from sr4mdl.search.rows import SearchData
-from sr4mdl.search.state import State
+from sr4mdl.search.state import State, pack_states
 from sr4mdl.search.stopping import Stopper
 from sr4mdl.search.tree import Node, Path, Puct, Tree
 
@@ -43,15 +41,9 @@ class GuideCaller:
 
     def score(self, states: list[State]) -> tuple[FloatArray, FloatArray]:
         """Return missing symbols (n,) and log-probabilities (n, N_MOVES)."""
-        rows = self.data.guide_places
-        counts = [len(state.columns) for state in states]
-        columns = np.zeros((len(states), len(rows), max(counts)))
-        for place, state in enumerate(states):
-            for number, column in enumerate(state.columns):
-                columns[place, :, number] = column.values[rows]
-        targets = np.stack([state.target.values[rows] for state in states])
+        packed = pack_states(states, self.data.guide_places)
         with self.budget.phase("guide"):
-            output = self.guide.score(columns, counts, targets)
+            output = self.guide.score(*packed)
         statistics = self.budget.statistics
         statistics.n_guide_calls += 1
         statistics.n_guide_states += len(states)

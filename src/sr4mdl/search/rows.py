@@ -7,13 +7,16 @@ is checked on all.
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.data import Dataset
 from sr4mdl.expressions import Expression, variable
-from sr4mdl.search.smoothing import Smoother, find_smoother
+
+if TYPE_CHECKING:
+    from sr4mdl.search.smoothing import Smoother
 
 
 class Rows:
@@ -80,6 +83,9 @@ class SearchData:
 
     def smooth(self, rng: np.random.Generator) -> bool:
         """Smooth the target of search and judge rows; False where that is no help."""
+        # It needs scipy, whose import takes longer than an exact formula does.
+        from sr4mdl.search.smoothing import find_smoother
+
         self.smoother = find_smoother(self.all.X, self.all.y, rng)
         if self.smoother is None or not self.smoother.useful:
             return False

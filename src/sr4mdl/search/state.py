@@ -4,6 +4,7 @@ Equal columns are one column and equal states one node: columns are compared by 
 fingerprint of their values, rounded so that round-off does not tell them apart.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -11,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from sr4mdl._typing import FloatArray
+from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.closing.problem import OuterStep, ResolvedOuter, identity_outer
 from sr4mdl.expressions import Expression
 
@@ -131,3 +132,23 @@ class State:
             for step in reversed(self.target.steps)
         )
         return f"{{{columns}}} -> {steps}y"
+
+
+def pack_states(
+    states: Sequence[State], rows: IntArray
+) -> tuple[FloatArray, list[int], FloatArray]:
+    """Return columns (n, rows, C), their numbers and targets (n, rows) for a guide.
+
+    Parameters
+    ----------
+    states : sequence of State
+        States over the same rows.
+    rows : ndarray of int
+        Places of the rows to show.
+    """
+    counts = [len(state.columns) for state in states]
+    columns = np.zeros((len(states), len(rows), max(counts)))
+    for place, state in enumerate(states):
+        for number, column in enumerate(state.columns):
+            columns[place, :, number] = column.values[rows]
+    return columns, counts, np.stack([one.target.values[rows] for one in states])
