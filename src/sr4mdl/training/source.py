@@ -103,7 +103,8 @@ class SourceConfig:
         return StateRates(latent=self.latent_rate)
 
 
-MAX_FORMULA_TOKENS: Final = 160
+MAX_FORMULA_TOKENS: Final = 80
+"""Longer formulas, about one in ten thousand of the corpus, are drawn again."""
 
 
 class SkeletonRing:
