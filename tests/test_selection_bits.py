@@ -18,6 +18,7 @@ from sr4mdl.selection.bits import (
     formula_bits,
     nearest_short,
     operator_bits,
+    r2_of,
     residual_bits,
     root_mean_square,
     small_rational,
@@ -173,3 +174,9 @@ def test_a_fitted_constant_is_known_better_with_more_rows_and_less_noise():
     assert few == pytest.approx(4.0 + math.log2(1000.0))
     assert supported_constant_bits(0.01, 400, 1.0) == pytest.approx(few + 1.0)
     assert supported_constant_bits(0.0, 10**6, 1.0) <= 53.0
+
+
+def test_r2_by_hand() -> None:
+    assert r2_of(1.0, 2.0) == 0.75
+    assert r2_of(0.0, 3.0) == 1.0
+    assert r2_of(1e200, 1e-10) == -math.inf

@@ -38,6 +38,7 @@ from sr4mdl.selection.bits import (
     RELATIVE_FLOOR,
     formula_bits,
     nearest_short,
+    r2_of,
     residual_bits,
     root_mean_square,
     supported_constant_bits,
@@ -365,7 +366,7 @@ class _Closer:
 
     def keep(self, snapped: Snapped, family: str) -> None:
         spread = root_mean_square(self.verdict.y - np.mean(self.verdict.y))
-        r2 = 1.0 - (snapped.rmse / spread) ** 2 if spread > 0.0 else 1.0
+        r2 = r2_of(snapped.rmse, spread) if spread > 0.0 else 1.0
         expression = snapped.expression.rebuild(
             lambda node: (
                 None if node.value is None else constant(nearest_short(node.value))

@@ -388,6 +388,8 @@ class _Run:
         if self.smooth():
             root = State.of(columns, self.target())
             reading = self.readout.quick(root)
+        if self.stopper.convinced:
+            return root, reading, 1
         full = self.readout.full(root, time_share=0.5)
         return (root, reading, 1) if full is None else (root, full, 2)
 

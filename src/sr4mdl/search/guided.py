@@ -86,6 +86,9 @@ class GuidedSearch:
         """Tell what the readout said of the root."""
         self.tree.root.gain = self.best_gain = gain
         self.tree.root.tier = tier
+        if tier == 1:
+            # Its full closing was put off: it comes first.
+            heapq.heappush(self._closed, (-1.0, self.tree.root.serial, self.tree.root))
 
     def take_up(self) -> None:
         """Queue the nodes of a tree that an earlier run has grown."""

@@ -21,6 +21,7 @@ from sr4mdl.search.rows import Rows, SearchData
 from sr4mdl.selection.bits import (
     error_floor,
     formula_bits,
+    r2_of,
     residual_bits,
     root_mean_square,
     supported_constant_bits,
@@ -127,7 +128,7 @@ class Judge:
         floor = error_floor(rows.y)
         spread = root_mean_square(rows.y - _mean(rows.y))
         if spread > 0.0:
-            r2 = 1.0 - (rmse / spread) ** 2
+            r2 = r2_of(rmse, spread)
         else:
             r2 = 1.0 if rmse <= EXACT * floor else -math.inf
         return Solution(

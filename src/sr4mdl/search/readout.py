@@ -18,7 +18,12 @@ from sr4mdl.search.judge import Judge
 from sr4mdl.search.linear import fit_linear
 from sr4mdl.search.rows import Rows, SearchData
 from sr4mdl.search.state import State
-from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
+from sr4mdl.selection.bits import (
+    error_floor,
+    r2_of,
+    residual_bits,
+    root_mean_square,
+)
 
 MIN_FULL_TIME: Final = 0.3
 """Seconds that must be left for a full closing to start."""
@@ -145,7 +150,7 @@ class Readout:
         self.judge.consider(expression)
         rmse = root_mean_square(prediction - problem.y)
         spread = root_mean_square(problem.y - np.mean(problem.y))
-        r2 = 1.0 - (rmse / spread) ** 2
+        r2 = r2_of(rmse, spread)
         return Reading(_gain(problem.y, rmse), r2, expression.length)
 
 

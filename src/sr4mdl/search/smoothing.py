@@ -184,7 +184,7 @@ class _Process:
         self.lengths = lengths
         self.centres = rows[:N_CENTRES]
         n_rows = len(rows)
-        among = _kernel(self.centres, self.centres, lengths)
+        among = gaussian_kernel(self.centres, self.centres, lengths)
         among[np.diag_indices_from(among)] += _JITTER
         self.lower = cholesky(among, lower=True, check_finite=False)
         basis = self._basis(rows)
@@ -215,7 +215,7 @@ class _Process:
     def _basis(self, rows: FloatArray) -> FloatArray:
         result: FloatArray = solve_triangular(
             self.lower,
-            _kernel(self.centres, rows, self.lengths),
+            gaussian_kernel(self.centres, rows, self.lengths),
             lower=True,
             check_finite=False,
         )
@@ -239,7 +239,10 @@ class _Process:
         return (kept - float(np.sum(squares))) / deviation
 
 
-def _kernel(first: FloatArray, second: FloatArray, lengths: FloatArray) -> FloatArray:
+def gaussian_kernel(
+    first: FloatArray, second: FloatArray, lengths: FloatArray
+) -> FloatArray:
+    """Return exp(-d^2 / 2) (n, m) of rows (n, k) and (m, k), d in lengths (k,)."""
     one, other = first / lengths, second / lengths
     squares = np.sum(one * one, axis=1)[:, None] + np.sum(other * other, axis=1)
     squares -= 2.0 * one @ other.T

@@ -3,13 +3,14 @@
 Two cases. An exact formula with plain constants: only another exact formula with
 fewer symbols could be better, and a few more readouts look for one unless it is short
 already. Or residuals that look like noise, while some readouts in a row have brought
-nothing: the smoother, which knows the noise from all rows, sees no structure in them;
-or, where there is none, neighbours in the table no longer have similar residuals,
-although they do have similar targets.
+nothing: the smoother, which knows the noise from all rows, sees no structure in them,
+or, where there is none, the probe does not; or neighbours in a small table no longer
+have similar residuals, although they do have similar targets.
 """
 
 import math
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from sr4mdl._typing import FloatArray
 from sr4mdl.search.budget import Budget, StopReason
 from sr4mdl.search.judge import Judge
 from sr4mdl.search.rows import Rows
+
+if TYPE_CHECKING:
+    from sr4mdl.search.probe import ResidualProbe
 
 VISIBLE: Final = 0.5
 """Neighbour ratio of y up to which the table shows structure at all."""
@@ -29,6 +33,10 @@ SHORT_BITS: Final = 60.0
 """Length of a formula than which there are few shorter ones."""
 SHORT_PATIENCE: Final = 8
 """What ``NOISE_PATIENCE`` is for such a formula."""
+CONVINCING_R2: Final = 0.999
+"""Share of the variance that no short formula explains by chance,"""
+CONVINCING_BITS: Final = 120.0
+"""and the length up to which it is short for that."""
 MIN_ROWS: Final = 30
 """Rows below which noise cannot be told from structure."""
 
@@ -126,12 +134,38 @@ class Stopper:
     def leaves_noise(self) -> bool:
         """Return whether all rows together show the best formula to leave noise."""
         data = self.judge.data
-        if data.smoother is None or self.judge.best is None:
+        if self.judge.best is None:
             return False
         residuals = self.judge.residuals(data.all)
         if not np.all(np.isfinite(residuals)):
             return False
-        return not data.smoother.sees_structure(residuals)
+        if data.smoother is not None:
+            return not data.smoother.sees_structure(residuals)
+        if self._probe is None:
+            return False
+        from sr4mdl.search.probe import MAX_DEVIATIONS
+
+        return self._probe.excess(residuals) <= MAX_DEVIATIONS
+
+    @cached_property
+    def _probe(self) -> "ResidualProbe | None":
+        # It needs scipy, whose import takes longer than an exact formula does.
+        from sr4mdl.search.probe import make_probe
+
+        everything = self.judge.data.all
+        return make_probe(everything.X, everything.y)
+
+    @property
+    def convinced(self) -> bool:
+        """Whether a short formula explains all but little noise."""
+        best = self.judge.best
+        return (
+            self.early
+            and best is not None
+            and best.r2 >= CONVINCING_R2
+            and best.formula_bits <= CONVINCING_BITS
+            and self.leaves_noise()
+        )
 
     @property
     def solved(self) -> bool:

@@ -287,6 +287,13 @@ def root_mean_square(values: FloatArray) -> float:
     return largest * math.sqrt(float(np.mean(np.square(values / largest))))
 
 
+def r2_of(rmse: float, spread: float) -> float:
+    """Return 1 - (rmse / spread)^2, minus infinity where that is out of range."""
+    ratio = rmse / spread
+    # A power would raise an error where a product is infinite.
+    return 1.0 - ratio * ratio
+
+
 def residual_bits(rmse: float, n_rows: int, floor: float) -> float:
     """Return the bits of the residuals of n rows.
 

@@ -1,0 +1,111 @@
+"""A test whether residuals are noise that needs to know nothing about the noise.
+
+Where the target is too intricate to be smoothed, its noise cannot be told beforehand.
+What a formula leaves of it can still be tested: pure noise has no structure at all, and
+the residuals of a wrong formula have nearly always some that a few smooth functions of
+the columns see.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+
+from sr4mdl._typing import FloatArray
+from sr4mdl.search.smoothing import gaussian_kernel
+
+MIN_ROWS: Final = 200
+"""Rows below which too little would be seen."""
+MAX_ROWS: Final = 4000
+"""Rows that are looked at."""
+N_CENTRES: Final = 300
+"""Functions that residuals are compared with."""
+N_EASY: Final = 100
+"""How many of the functions count in full, smoothest first."""
+MIN_VISIBLE: Final = 0.5
+"""Share of the target's variance that the functions must see to be trusted."""
+MAX_DEVIATIONS: Final = 3.0
+"""Standard deviations by which what they see of noise may exceed its mean."""
+_JITTER: Final = 1e-8
+
+
+class ResidualProbe:
+    """Smooth functions of a table's columns, to compare residuals with.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        The table.
+
+    Notes
+    -----
+    Gaussian bumps round some rows, as wide as the table in every column and the wider,
+    the more columns there are; turned so that they are uncorrelated, and shrunk the
+    more, the less of the rows' variation they carry.
+    """
+
+    def __init__(self, X: FloatArray) -> None:
+        # Tables are often sorted; a draw of its own leaves the search's alone.
+        self._order = np.random.default_rng(0).permutation(len(X))[:MAX_ROWS]
+        rows = X[self._order][:, X.std(axis=0) > 0.0]
+        scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+        n_columns = scaled.shape[1]
+        width = np.full(n_columns, math.sqrt(n_columns))
+        centres = scaled[:N_CENTRES]
+        among = gaussian_kernel(centres, centres, width)
+        among[np.diag_indices_from(among)] += _JITTER
+        lower = cholesky(among, lower=True, check_finite=False)
+        basis = solve_triangular(
+            lower,
+            gaussian_kernel(centres, scaled, width),
+            lower=True,
+            check_finite=False,
+        )
+        basis -= basis.mean(axis=1, keepdims=True)
+        values, vectors = eigh(basis @ basis.T, check_finite=False)
+        self._turned = vectors.T @ basis
+        values = np.maximum(values, 0.0)
+        least = values[max(0, len(values) - 1 - N_EASY)]
+        shrink = values + max(float(least), 1e-6 * float(values[-1]))
+        self._weights = values / np.square(shrink)
+        self._kept_of_noise = np.square(values / shrink)
+
+    def _kept(self, values: FloatArray) -> tuple[float, int]:
+        """Return the squares kept of values brought to variance 1, and their number."""
+        part = values[self._order]
+        part = part - part.mean()
+        size = float(np.max(np.abs(part)))
+        if size == 0.0:
+            return 0.0, len(part)
+        part = part / size
+        part = part / math.sqrt(float(np.mean(np.square(part))))
+        kept = float(self._weights @ np.square(self._turned @ part))
+        return kept, len(part)
+
+    def visible(self, values: FloatArray) -> float:
+        """Return the share of the variance of values (n_rows,) that is seen."""
+        kept, n_rows = self._kept(values)
+        return kept / n_rows
+
+    def excess(self, residuals: FloatArray) -> float:
+        """Return by how much more is seen of residuals (n_rows,) than of pure noise.
+
+        In standard deviations of what is seen of noise.
+        """
+        kept, _ = self._kept(residuals)
+        mean = float(np.sum(self._kept_of_noise))
+        deviation = math.sqrt(2.0 * float(np.sum(np.square(self._kept_of_noise))))
+        return (kept - mean) / deviation
+
+
+def make_probe(X: FloatArray, y: FloatArray) -> ResidualProbe | None:
+    """Return a probe for residuals of y; None where it could not be trusted."""
+    spread = X.std(axis=0)
+    if len(y) < MIN_ROWS or not np.any(spread > 0.0) or not np.all(np.isfinite(spread)):
+        return None
+    try:
+        probe = ResidualProbe(X)
+    except LinAlgError:
+        return None
+    return probe if probe.visible(y) >= MIN_VISIBLE else None
