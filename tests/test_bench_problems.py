@@ -16,7 +16,13 @@ from sr4mdl.bench.problems import (
     read_published,
     select_problems,
 )
-from sr4mdl.bench.protocol import SEEDS, add_noise, first_seeds, split_table
+from sr4mdl.bench.protocol import (
+    SEEDS,
+    add_noise,
+    first_seeds,
+    split_rows,
+    split_table,
+)
 from sr4mdl.bench.tables import (
     MissingTableError,
     Table,
@@ -285,3 +291,16 @@ def test_a_problems_own_test_set_is_kept():
     assert len(split.y_train) == 20
     np.testing.assert_array_equal(split.y_test, table.y_test)
     assert not np.array_equal(split.y_train, table.y)
+
+
+@pytest.mark.parametrize("n_rows", [4, 5, 7, 30, 101, 1000])
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_rows_are_split_as_scikit_learn_does(n_rows, seed):
+    from sklearn.model_selection import train_test_split
+
+    train, test = train_test_split(
+        np.arange(n_rows), train_size=0.75, test_size=0.25, random_state=seed
+    )
+    found_train, found_test = split_rows(n_rows, seed)
+    np.testing.assert_array_equal(found_train, train)
+    np.testing.assert_array_equal(found_test, test)

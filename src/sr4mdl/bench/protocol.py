@@ -4,13 +4,14 @@ Random numbers come from numpy's legacy generator in the order in which SRBench 
 them (rows, then noise), because the published figures were made that way.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from sr4mdl._typing import FloatArray
+from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.bench.tables import Table
 
 SEEDS: Final = (23654, 15795, 860, 5390, 16850, 29910, 4426, 21962, 14423, 28020)
@@ -57,6 +58,18 @@ def add_noise(y: FloatArray, level: float, random: np.random.RandomState) -> Flo
     return y + random.normal(0.0, scale, size=len(y))
 
 
+def split_rows(n_rows: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the places of training and test rows.
+
+    The same as scikit-learn's ``train_test_split`` with these shares and this seed,
+    whose import would take longer than many a fit.
+    """
+    order = np.random.RandomState(seed).permutation(n_rows)
+    n_test = math.ceil((1 - TRAIN_SHARE) * n_rows)
+    n_train = math.floor(TRAIN_SHARE * n_rows)
+    return order[n_test : n_test + n_train], order[:n_test]
+
+
 def split_table(
     table: Table,
     seed: int,
@@ -90,15 +103,9 @@ def split_table(
             table.y_test,
         )
     else:
-        from sklearn.model_selection import train_test_split
-
-        X_train, X_test, y_train, y_test = train_test_split(
-            table.X,
-            table.y,
-            train_size=TRAIN_SHARE,
-            test_size=1 - TRAIN_SHARE,
-            random_state=seed,
-        )
+        train, test = split_rows(len(table.y), seed)
+        X_train, X_test = table.X[train], table.X[test]
+        y_train, y_test = table.y[train], table.y[test]
         if 0 < max_train_rows < len(table.y):
             rows = random.choice(np.arange(len(X_train)), size=max_train_rows)
             X_train, y_train = X_train[rows], y_train[rows]
