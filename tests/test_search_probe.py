@@ -34,7 +34,7 @@ def test_what_a_wrong_formula_leaves_is_seen(unit: float) -> None:
     X = table()
     probe = ResidualProbe(X)
     noise = np.random.default_rng(3).standard_normal(1000)
-    # A fifth of the variance of the residuals is not noise.
+    # A third of the variance of the residuals is not noise.
     wrong = noise + 0.6 * (X[:, 0] - X[:, 1])
     assert probe.excess(unit * noise) < MAX_DEVIATIONS
     assert probe.excess(unit * wrong) > 5.0

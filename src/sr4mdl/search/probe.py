@@ -10,10 +10,11 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, eigh
 
 from sr4mdl._typing import FloatArray
-from sr4mdl.search.smoothing import gaussian_kernel
+from sr4mdl.search.smoothing import Bumps, excess_over_noise
+from sr4mdl.selection.bits import root_mean_square
 
 MIN_ROWS: Final = 200
 """Rows below which too little would be seen."""
@@ -27,7 +28,6 @@ MIN_VISIBLE: Final = 0.5
 """Share of the target's variance that the functions must see to be trusted."""
 MAX_DEVIATIONS: Final = 3.0
 """Standard deviations by which what they see of noise may exceed its mean."""
-_JITTER: Final = 1e-8
 
 
 class ResidualProbe:
@@ -52,16 +52,7 @@ class ResidualProbe:
         scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
         n_columns = scaled.shape[1]
         width = np.full(n_columns, math.sqrt(n_columns))
-        centres = scaled[:N_CENTRES]
-        among = gaussian_kernel(centres, centres, width)
-        among[np.diag_indices_from(among)] += _JITTER
-        lower = cholesky(among, lower=True, check_finite=False)
-        basis = solve_triangular(
-            lower,
-            gaussian_kernel(centres, scaled, width),
-            lower=True,
-            check_finite=False,
-        )
+        basis = Bumps(scaled[:N_CENTRES], width).at(scaled)
         basis -= basis.mean(axis=1, keepdims=True)
         values, vectors = eigh(basis @ basis.T, check_finite=False)
         self._turned = vectors.T @ basis
@@ -75,12 +66,10 @@ class ResidualProbe:
         """Return the squares kept of values brought to variance 1, and their number."""
         part = values[self._order]
         part = part - part.mean()
-        size = float(np.max(np.abs(part)))
+        size = root_mean_square(part)
         if size == 0.0:
             return 0.0, len(part)
-        part = part / size
-        part = part / math.sqrt(float(np.mean(np.square(part))))
-        kept = float(self._weights @ np.square(self._turned @ part))
+        kept = float(self._weights @ np.square(self._turned @ (part / size)))
         return kept, len(part)
 
     def visible(self, values: FloatArray) -> float:
@@ -94,9 +83,11 @@ class ResidualProbe:
         In standard deviations of what is seen of noise.
         """
         kept, _ = self._kept(residuals)
-        mean = float(np.sum(self._kept_of_noise))
-        deviation = math.sqrt(2.0 * float(np.sum(np.square(self._kept_of_noise))))
-        return (kept - mean) / deviation
+        return excess_over_noise(kept, self._kept_of_noise)
+
+    def sees_structure(self, residuals: FloatArray) -> bool:
+        """Return whether residuals (n_rows,) are more than noise."""
+        return self.excess(residuals) > MAX_DEVIATIONS
 
 
 def make_probe(X: FloatArray, y: FloatArray) -> ResidualProbe | None:

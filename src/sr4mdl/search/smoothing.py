@@ -184,10 +184,8 @@ class _Process:
         self.lengths = lengths
         self.centres = rows[:N_CENTRES]
         n_rows = len(rows)
-        among = gaussian_kernel(self.centres, self.centres, lengths)
-        among[np.diag_indices_from(among)] += _JITTER
-        self.lower = cholesky(among, lower=True, check_finite=False)
-        basis = self._basis(rows)
+        self.bumps = Bumps(self.centres, lengths)
+        basis = self.bumps.at(rows)
         values, vectors = eigh(basis @ basis.T, check_finite=False)
         values = np.maximum(values, 0.0)
         self.values, self.vectors = values, vectors
@@ -212,17 +210,8 @@ class _Process:
                 self.noise = math.sqrt(left / (n_rows - freedom))
         self.score = best
 
-    def _basis(self, rows: FloatArray) -> FloatArray:
-        result: FloatArray = solve_triangular(
-            self.lower,
-            gaussian_kernel(self.centres, rows, self.lengths),
-            lower=True,
-            check_finite=False,
-        )
-        return result
-
     def predict(self, rows: FloatArray) -> FloatArray:
-        result: FloatArray = self.weights @ self._basis(rows)
+        result: FloatArray = self.weights @ self.bumps.at(rows)
         return result
 
     def excess(self, rows: FloatArray, residuals: FloatArray) -> float:
@@ -230,19 +219,54 @@ class _Process:
 
         In standard deviations; the rows are those the process was made from.
         """
-        turned = self.vectors.T @ (self._basis(rows) @ residuals)
+        turned = self.vectors.T @ (self.bumps.at(rows) @ residuals)
         kept = float(
             np.sum(self.values * np.square(turned / (self.values + self.strength)))
         )
         squares = np.square(self.values / (self.values + self.strength))
-        deviation = math.sqrt(2.0 * float(np.sum(np.square(squares))))
-        return (kept - float(np.sum(squares))) / deviation
+        return excess_over_noise(kept, squares)
 
 
-def gaussian_kernel(
-    first: FloatArray, second: FloatArray, lengths: FloatArray
-) -> FloatArray:
-    """Return exp(-d^2 / 2) (n, m) of rows (n, k) and (m, k), d in lengths (k,)."""
+class Bumps:
+    """Gaussian bumps round some rows, made uncorrelated among these.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (n_centres, n_columns)
+        The rows.
+    lengths : ndarray of shape (n_columns,)
+        Width of the bumps in each column.
+    """
+
+    def __init__(self, centres: FloatArray, lengths: FloatArray) -> None:
+        self._centres = centres
+        self._lengths = lengths
+        among = _kernel(centres, centres, lengths)
+        among[np.diag_indices_from(among)] += _JITTER
+        self._lower = cholesky(among, lower=True, check_finite=False)
+
+    def at(self, rows: FloatArray) -> FloatArray:
+        """Return the bumps' values (n_centres, n_rows)."""
+        result: FloatArray = solve_triangular(
+            self._lower,
+            _kernel(self._centres, rows, self._lengths),
+            lower=True,
+            check_finite=False,
+        )
+        return result
+
+
+def excess_over_noise(kept: float, shares: FloatArray) -> float:
+    """Return how far what is kept exceeds what is kept of noise of variance 1.
+
+    In standard deviations; ``shares`` are the parts of the squares of noise that are
+    kept, one of each uncorrelated direction.
+    """
+    deviation = math.sqrt(2.0 * float(np.sum(np.square(shares))))
+    return (kept - float(np.sum(shares))) / deviation
+
+
+def _kernel(first: FloatArray, second: FloatArray, lengths: FloatArray) -> FloatArray:
     one, other = first / lengths, second / lengths
     squares = np.sum(one * one, axis=1)[:, None] + np.sum(other * other, axis=1)
     squares -= 2.0 * one @ other.T

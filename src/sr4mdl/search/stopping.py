@@ -136,16 +136,13 @@ class Stopper:
         data = self.judge.data
         if self.judge.best is None:
             return False
+        test = self._probe if data.smoother is None else data.smoother
+        if test is None:
+            return False
         residuals = self.judge.residuals(data.all)
         if not np.all(np.isfinite(residuals)):
             return False
-        if data.smoother is not None:
-            return not data.smoother.sees_structure(residuals)
-        if self._probe is None:
-            return False
-        from sr4mdl.search.probe import MAX_DEVIATIONS
-
-        return self._probe.excess(residuals) <= MAX_DEVIATIONS
+        return not test.sees_structure(residuals)
 
     @cached_property
     def _probe(self) -> "ResidualProbe | None":
