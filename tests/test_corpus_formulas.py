@@ -106,5 +106,18 @@ def test_paper_formulas_have_the_papers_counts() -> None:
     assert {formula.n_unary for formula in drawn} == set(range(5))
     for formula in drawn:
         assert 0 <= formula.n_binary <= formula.n_variables + 3
+        # Kamienny's generator refuses formulas that do not use all variables.
+        assert len(formula.expression.variables) == formula.n_variables
     # The published generator's labels have mean 27.6 (25 in the paper).
-    assert 18 < np.mean([formula.expression.length for formula in drawn]) < 32
+    assert 24 < np.mean([formula.expression.length for formula in drawn]) < 34
+
+
+def test_counts_of_paper_formulas_can_be_given() -> None:
+    rng = random.Random(2)
+    for n_binary in (0, 4, 12):
+        for _ in range(20):
+            formula = formulas.paper_formula(rng, n_binary=n_binary, n_unary=1)
+            assert (formula.n_binary, formula.n_unary) == (n_binary, 1)
+            assert n_binary - 3 <= formula.n_variables <= n_binary + 1
+    with pytest.raises(ValueError, match="n_binary must be at least 4 to join 5"):
+        formulas.paper_formula(rng, n_variables=5, n_binary=3)

@@ -73,7 +73,7 @@ def test_padding_holds_zeros_and_numbers_are_finite() -> None:
     ring = SkeletonRing(config, seed=3)
     ring.renew(60)
     computer = StateComputer(config, CPU)
-    arrays = sample_states(ring.bank, ring.n_filled, 256, 1, config.rates)
+    arrays = sample_states(ring.bank, ring.n_filled, 256, 1, config.rates("predict"))
     batch = computer.compute(computer.move(arrays))
     assert torch.isfinite(batch.columns).all()
     assert torch.isfinite(batch.target).all()
@@ -146,5 +146,13 @@ def test_the_same_seed_makes_the_same_formulas() -> None:
 def test_rows_must_fit() -> None:
     with pytest.raises(ValueError, match="min_rows <= n_rows <= n_candidates"):
         SourceConfig(n_rows=40, n_candidates=20)
-    assert SourceConfig(distribution="paper").rates.shuffle is False
-    assert SourceConfig().rates == StateRates()
+
+
+def test_pairs_are_varied_only_where_nobody_reads_their_formula() -> None:
+    config = SourceConfig(distribution="paper")
+    for phase in ("align", "both"):
+        rates = config.rates(phase)
+        assert (rates.redraw, rates.shuffle) == (0.0, False)
+    assert config.rates("align").latent == 0.0
+    assert config.rates("predict").shuffle is True
+    assert SourceConfig().rates("predict") == StateRates()

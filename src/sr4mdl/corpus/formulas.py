@@ -215,13 +215,40 @@ def paper_formula(
     n_unary: int | None = None,
     n_binary: int | None = None,
 ) -> Formula:
-    """Draw a formula of the paper's distribution; the counts may be given."""
-    dimension = rng.randint(1, MAX_VARIABLES) if n_variables is None else n_variables
+    """Draw a formula of the paper's distribution; the counts may be given.
+
+    As in Kamienny's generator the formula uses all its variables, and their number is
+    drawn once: formulas that lose a variable, or are longer than ``MAX_LENGTH``, are
+    drawn again with the same number of variables and of unary operators.
+
+    Raises
+    ------
+    ValueError
+        If so few binary operators cannot join so many variables.
+    """
+    dimension = _paper_dimension(rng, n_binary) if n_variables is None else n_variables
     unary = rng.randint(0, 4) if n_unary is None else n_unary
-    binary = rng.randint(0, dimension + 3) if n_binary is None else n_binary
-    tree = _tree_formula(rng, dimension, binary, unary, _paper_binary, _paper_unary)
-    expression = simplify(_add_paper_constants(rng, tree))
-    return Formula(expression, dimension, unary, binary)
+    if n_binary is not None and n_binary < dimension - 1:
+        raise ValueError(
+            f"n_binary must be at least {dimension - 1} to join {dimension} variables, "
+            f"got {n_binary}"
+        )
+    while True:
+        # Fewer operators than this cannot join all variables: no need to try them.
+        binary = (
+            rng.randint(dimension - 1, dimension + 3) if n_binary is None else n_binary
+        )
+        tree = _tree_formula(rng, dimension, binary, unary, _paper_binary, _paper_unary)
+        expression = simplify(_add_paper_constants(rng, tree))
+        if len(expression.variables) == dimension and expression.length <= MAX_LENGTH:
+            return Formula(expression, dimension, unary, binary)
+
+
+def _paper_dimension(rng: random.Random, n_binary: int | None) -> int:
+    """Draw a number of variables that so many binary operators can have."""
+    if n_binary is None:
+        return rng.randint(1, MAX_VARIABLES)
+    return rng.randint(max(1, n_binary - 3), min(MAX_VARIABLES, n_binary + 1))
 
 
 _SMALL: Final = (1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 0.5, math.pi, 2 * math.pi)

@@ -228,12 +228,12 @@ def _write_latents(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _draw_constant(value):  # type: ignore[no-untyped-def]
+def _draw_constant(value, decimal_share):  # type: ignore[no-untyped-def]
     """Draw a new value for a free constant, of the sign it had."""
-    draw = np.random.random()
-    if draw < 0.35:
+    draw = np.random.random() / (1.0 - decimal_share) if decimal_share < 1.0 else 1.0
+    if draw < 0.35 / 0.75:
         size = np.random.uniform(0.05, 5.0)
-    elif draw < 0.75:
+    elif draw < 1.0:
         size = 10.0 ** np.random.uniform(-2.0, 2.0)
     else:
         size = np.random.randint(1, 1000) * 10.0 ** np.random.randint(-3, 0)
@@ -376,8 +376,8 @@ def _emit(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _derive(  # type: ignore[no-untyped-def]
-    bank, formula, out, row, last_row, redraw, latent_rate, junk_rate, drop_rate,
-    root_rate, emit_rate, shuffle,
+    bank, formula, out, row, last_row, redraw, decimal_share, latent_rate, junk_rate,
+    drop_rate, root_rate, emit_rate, shuffle,
 ):  # fmt: skip
     """Walk one derivation, emitting states from ``row`` on; return the next row."""
     n_nodes = FIRST_NODE + bank.n_nodes[formula]
@@ -400,10 +400,11 @@ def _derive(  # type: ignore[no-untyped-def]
     n_variables = bank.n_variables[formula]
 
     constants = np.zeros(N_CONSTANT_REGISTERS)
+    anew = redraw > 0.0 and np.random.random() < redraw
     for slot in range(bank.n_constants[formula]):
         value = bank.constants[formula, slot]
-        if redraw and bank.constant_free[formula, slot]:
-            value = _draw_constant(value)
+        if anew and bank.constant_free[formula, slot]:
+            value = _draw_constant(value, decimal_share)
         constants[slot] = value
     for slot in range(len(_MOVE_CONSTANTS)):
         constants[MAX_CONSTANTS + slot] = _MOVE_CONSTANTS[slot]
@@ -688,8 +689,8 @@ def _build_column(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _fill(  # type: ignore[no-untyped-def]
-    seed, bank, n_filled, out, n_states, redraw, latent_rate, junk_rate, drop_rate,
-    root_rate, emit_rate, shuffle,
+    seed, bank, n_filled, out, n_states, redraw, decimal_share, latent_rate, junk_rate,
+    drop_rate, root_rate, emit_rate, shuffle,
 ):  # fmt: skip
     np.random.seed(seed)
     row = 0
@@ -702,6 +703,7 @@ def _fill(  # type: ignore[no-untyped-def]
             row,
             n_states,
             redraw,
+            decimal_share,
             latent_rate,
             junk_rate,
             drop_rate,
@@ -715,7 +717,7 @@ def _fill(  # type: ignore[no-untyped-def]
 def _walk(seed, bank, formula, out, n_states, drop_rate):  # type: ignore[no-untyped-def]
     np.random.seed(seed)
     return _derive(
-        bank, formula, out, 0, n_states, False, 0.0, 0.0, drop_rate, 1.0, 1.0, False
+        bank, formula, out, 0, n_states, 0.0, 0.0, 0.0, 0.0, drop_rate, 1.0, 1.0, False
     )
 
 
@@ -724,7 +726,7 @@ def _roots(seed, bank, n_filled, out, made, latent_rate):  # type: ignore[no-unt
     np.random.seed(seed)
     for formula in range(n_filled):
         row = _derive(
-            bank, formula, out, formula, formula + 1, False, latent_rate, 0.0, 0.0,
+            bank, formula, out, formula, formula + 1, 0.0, 0.0, latent_rate, 0.0, 0.0,
             1.0, 0.0, False,
         )  # fmt: skip
         made[formula] = row == formula + 1
@@ -787,8 +789,10 @@ class StateArrays(NamedTuple):
 class StateRates(NamedTuple):
     """How states are drawn along a derivation; all are probabilities."""
 
-    redraw: bool = True
-    """Whether free constants are drawn anew."""
+    redraw: float = 1.0
+    """Free constants of a formula are drawn anew."""
+    decimal: float = 0.25
+    """A constant drawn anew has up to three decimal digits, as in the paper."""
     latent: float = 0.15
     """Variables are random functions of hidden variables."""
     junk: float = 0.3
@@ -804,8 +808,9 @@ class StateRates(NamedTuple):
 
 
 PAIR_RATES: Final = StateRates(
-    redraw=False, latent=0.0, junk=0.0, drop=0.0, root=1.0, emit=0.0, shuffle=False
-)
+    redraw=0.0, decimal=1.0, latent=0.0, junk=0.0, drop=0.0, root=1.0, emit=0.0,
+    shuffle=False,
+)  # fmt: skip
 """Only whole formulas over their variables in order: the paper's (x, y) pairs."""
 
 

@@ -30,7 +30,7 @@ from sr4mdl.mdlformer.layers import (
     EncoderLayer,
     mask_bias,
 )
-from sr4mdl.mdlformer.number_tokens import NumberTokenizer
+from sr4mdl.mdlformer.number_tokens import NumberTokenizer, smooth_number_table
 from sr4mdl.mdlformer.policy import PolicyLayout
 from sr4mdl.mdlformer.tokens import N_NUMBER_TOKENS, PAD, TOKENS_PER_NUMBER
 from sr4mdl.moves import (
@@ -374,6 +374,8 @@ class _TokenEmbedding(nn.Module):
         self.embedding = nn.Embedding(
             N_NUMBER_TOKENS, config.token_width, padding_idx=PAD
         )
+        with torch.no_grad():
+            self.embedding.weight.copy_(smooth_number_table(config.token_width))
         joined = (MAX_COLUMNS + 1) * TOKENS_PER_NUMBER * config.token_width
         self.mix = nn.Sequential(
             nn.Linear(joined, joined),

@@ -8,13 +8,17 @@ Shapes: B states, R rows, C columns, M moves, L tokens.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from sr4mdl.mdlformer.tokens import FIRST_OPERATOR, FIRST_VARIABLE
 from sr4mdl.moves import MAX_COLUMNS, PAIR_OPERATORS, pair_move_id
+
+Phase = Literal["align", "predict", "both"]
+"""What a step minimises: the distance to the formula, the error of the value, both."""
+PHASES: Final[tuple[Phase, ...]] = ("align", "predict", "both")
 
 NO_MOVE = -1
 """Fills the end of a state's list of correct moves."""
@@ -119,8 +123,8 @@ class ResumableSource(Source, Protocol):
 class PhasedSource(Source, Protocol):
     """A source whose distribution depends on the phase of training."""
 
-    def set_phase(self, phase: str) -> None:
-        """Take note that ``align`` or ``predict`` begins."""
+    def set_phase(self, phase: Phase) -> None:
+        """Take note that this phase begins."""
 
 
 def split_by_columns(

@@ -29,6 +29,7 @@ from sr4mdl.mdlformer.layers import choose_kernels
 from sr4mdl.mdlformer.network import NetworkOutput, build_network
 from sr4mdl.training.batch import (
     DeviceBatch,
+    Phase,
     PhasedSource,
     ReportingSource,
     ResumableSource,
@@ -37,7 +38,6 @@ from sr4mdl.training.batch import (
 )
 from sr4mdl.training.losses import (
     LossConfig,
-    Phase,
     compute_losses,
     denominators,
 )

@@ -13,10 +13,9 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from sr4mdl.mdlformer.network import NetworkOutput
-from sr4mdl.training.batch import DeviceBatch
+from sr4mdl.training.batch import DeviceBatch, Phase
 
 Strategy = Literal["sequential", "concurrent", "predict-only"]
-Phase = Literal["align", "predict", "both"]
 ValueLoss = Literal["likelihood", "squared"]
 
 

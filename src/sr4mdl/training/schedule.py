@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sr4mdl.training.losses import Phase, Strategy
+from sr4mdl.training.batch import Phase
+from sr4mdl.training.losses import Strategy
 
 Decay = Literal["cosine", "linear", "noam", "constant"]
 DECAYS: Final = ("cosine", "linear", "noam", "constant")

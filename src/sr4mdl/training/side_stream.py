@@ -13,6 +13,7 @@ from torch import Tensor
 from sr4mdl.training.batch import (
     ClosableSource,
     DeviceBatch,
+    Phase,
     PhasedSource,
     ReportingSource,
     Source,
@@ -50,7 +51,7 @@ class SideStreamSource:
                 tensor.record_stream(used_on)
         return batch
 
-    def set_phase(self, phase: str) -> None:
+    def set_phase(self, phase: Phase) -> None:
         """Tell the source."""
         if isinstance(self._source, PhasedSource):
             self._source.set_phase(phase)

@@ -38,7 +38,7 @@ from sr4mdl.corpus.states import (
 )
 from sr4mdl.evaluate.torch_programs import run_programs
 from sr4mdl.moves import MAX_COLUMNS
-from sr4mdl.training.batch import DeviceBatch
+from sr4mdl.training.batch import PHASES, DeviceBatch, Phase
 from sr4mdl.training.inputs import DEFAULT_SHARES, MIXTURE_ONLY, draw_inputs
 
 LARGEST_VALUE: Final = 1e30
@@ -95,12 +95,20 @@ class SourceConfig:
                     f"{name} must be at least 1, got {getattr(self, name)}"
                 )
 
-    @property
-    def rates(self) -> StateRates:
-        """Rates for the state sampler."""
-        if self.distribution == "paper":
+    def rates(self, phase: Phase) -> StateRates:
+        """Return the rates for the state sampler in a phase of training.
+
+        Alignment is on plain tables, and its formulas are told to the network with
+        their constants and order of variables; prediction may vary both, which makes
+        many pairs of one formula.
+        """
+        if self.distribution != "paper":
+            return StateRates(latent=self.latent_rate)
+        if phase == "align":
+            return PAIR_RATES
+        if phase == "both":
             return PAIR_RATES._replace(latent=self.latent_rate)
-        return StateRates(latent=self.latent_rate)
+        return PAIR_RATES._replace(latent=self.latent_rate, redraw=0.5, shuffle=True)
 
 
 MAX_FORMULA_TOKENS: Final = 80
@@ -177,7 +185,7 @@ def _work(
     memory_name: str,
     free: Any,
     ready: Any,
-    latent_rate: Any,
+    phase: Any,
 ) -> None:
     """Fill free slots until told to stop (slot None)."""
     # The training process compiles and feeds the device; workers take what is left.
@@ -198,7 +206,7 @@ def _work(
         ring.renew(config.fresh_per_batch)
         states = sample_states(
             ring.bank, ring.n_filled, config.batch_size, seeds.getrandbits(31),
-            config.rates._replace(latent=latent_rate.value),
+            config.rates(PHASES[phase.value]),
         )  # fmt: skip
         views = _slot_views(memory.buf, slot, config.batch_size)
         for name, array in zip(StateArrays._fields, states, strict=True):
@@ -398,7 +406,9 @@ class CorpusSource:
         self._memory = shared_memory.SharedMemory(
             create=True, size=self._n_slots * _slot_size(config.batch_size)
         )
-        self._latent_rate = context.Value("d", config.latent_rate)
+        # Until told: pairs that may be aligned, where that can be.
+        first: Phase = "both" if config.with_formula else "predict"
+        self._phase = context.Value("i", PHASES.index(first))
         self._free = context.Queue()
         self._ready = context.Queue()
         for slot in range(self._n_slots):
@@ -412,7 +422,7 @@ class CorpusSource:
                     self._memory.name,
                     self._free,
                     self._ready,
-                    self._latent_rate,
+                    self._phase,
                 ),
                 daemon=True,
             )
@@ -447,9 +457,9 @@ class CorpusSource:
         states["column_counts"] = counts
         return self.computer.compute(states, n_steps=n_steps)
 
-    def set_phase(self, phase: str) -> None:
-        """Align on plain tables; predict also on functions of hidden variables."""
-        self._latent_rate.value = 0.0 if phase == "align" else self.config.latent_rate
+    def set_phase(self, phase: Phase) -> None:
+        """Draw the states of this phase from now on."""
+        self._phase.value = PHASES.index(phase)
 
     def report(self) -> dict[str, float]:
         """Return the share of refused states and the bias on what is kept."""
