@@ -31,7 +31,7 @@ def main() -> None:
     started = time.perf_counter()
     for batch in range(arguments.batches):
         begin = time.perf_counter()
-        ring.renew(config.fresh_per_batch)
+        ring.renew(config.fresh_per_draw)
         middle = time.perf_counter()
         states = sample_states(
             ring.bank, ring.n_filled, config.batch_size, batch, config.rates
@@ -41,7 +41,7 @@ def main() -> None:
         lengths.update(states.value.astype(int).tolist())
     elapsed = time.perf_counter() - started
     n_states = arguments.batches * config.batch_size
-    n_formulas = arguments.batches * config.fresh_per_batch
+    n_formulas = arguments.batches * config.fresh_per_draw
     result = {
         "bench": "corpus",
         "distribution": arguments.distribution,

@@ -149,3 +149,25 @@ def test_formula_needs_its_variables():
 def test_tokens_that_are_no_formula(tokens):
     with pytest.raises(ParseError):
         tokens_to_formula(tokens, ["x0"])
+
+
+def test_near_numbers_start_near_and_signs_start_opposite() -> None:
+    torch = pytest.importorskip("torch")
+    from sr4mdl.mdlformer.number_tokens import smooth_number_table
+
+    torch.manual_seed(0)
+    table = smooth_number_table(64)
+    assert table.shape == (N_NUMBER_TOKENS, 64)
+    assert not table[PAD].any()
+    assert torch.equal(table[NEGATIVE], -table[POSITIVE])
+    mantissas = table[FIRST_MANTISSA + 1000 : FIRST_EXPONENT]
+
+    def distance(step: int) -> float:
+        gaps = (mantissas[step:] - mantissas[:-step]).norm(dim=1)
+        return float(gaps.mean())
+
+    assert distance(1) < 0.05 * distance(4000)
+    assert distance(1) < distance(10) < distance(100)
+    # One channel rises with the number, one with its logarithm.
+    assert bool((mantissas[1:, :2] > mantissas[:-1, :2]).all())
+    assert table[FIRST_MANTISSA:].pow(2).mean().sqrt() == pytest.approx(1.0, abs=0.15)

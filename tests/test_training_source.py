@@ -118,7 +118,7 @@ def test_shares_sum_to_one_and_positive_tables_are_positive() -> None:
 def test_workers_deliver_and_stop() -> None:
     config = SourceConfig(
         batch_size=64, n_rows=8, n_candidates=12, min_rows=4, first_fill=20,
-        fresh_per_batch=5, bank_capacity=64, with_formula=True, distribution="paper",
+        fresh_per_draw=5, bank_capacity=64, with_formula=True, distribution="paper",
     )  # fmt: skip
     source = CorpusSource(config, CPU)
     try:
@@ -156,3 +156,28 @@ def test_pairs_are_varied_only_where_nobody_reads_their_formula() -> None:
     assert config.rates("align").latent == 0.0
     assert config.rates("predict").shuffle is True
     assert SourceConfig().rates("predict") == StateRates()
+
+
+def test_batches_hold_no_refused_state_and_none_is_lost() -> None:
+    """Draws of 40 states lose a fifth; batches of ten are cut from what is left."""
+    config = SourceConfig(
+        batch_size=10, batches_per_draw=4, n_rows=8, n_candidates=8, min_rows=8,
+        first_fill=20, fresh_per_draw=5, bank_capacity=64, fewer_rows_rate=0.0,
+        distribution="paper", noise_rate=0.0,
+    )  # fmt: skip
+    source = CorpusSource(config, CPU)
+    try:
+        batches = [source.next_batch() for _ in range(13)]
+        left = source._left
+        counted = source.computer.refusals()
+    finally:
+        source.close()
+    for batch in batches:
+        assert batch.n_states == 10
+        assert bool((batch.weight == 1).all())
+        assert bool(batch.row_mask.all())
+        assert batch.column_counts is not None
+        assert torch.equal(batch.column_mask.sum(1), batch.column_counts)
+    assert counted.n_refused > 0
+    assert left is not None
+    assert 130 + left.n_states == counted.n_states - counted.n_refused

@@ -76,6 +76,14 @@ class DeviceBatch:
 
         return self._map(pick)
 
+    def part(self, start: int, stop: int) -> "DeviceBatch":
+        """Return the states from ``start`` to before ``stop``, without a copy."""
+        return self._map(lambda _, tensor: tensor[start:stop])
+
+    def joined(self, other: "DeviceBatch") -> "DeviceBatch":
+        """Return these states and, behind them, those of a batch of equal shapes."""
+        return self._map(lambda name, tensor: torch.cat([tensor, getattr(other, name)]))
+
     def _map(self, change: Callable[[str, Tensor], Tensor]) -> "DeviceBatch":
         changed: dict[str, Any] = {}
         for entry in fields(self):

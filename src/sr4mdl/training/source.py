@@ -3,8 +3,9 @@
 Workers keep a ring of random skeletons that they renew all the time, and write
 labelled states into shared memory. The training process copies them to the device,
 draws inputs, runs the programs there, drops rows outside the domain and refuses
-states that keep too few. The share and the mean length of refused states are counted,
-because refusal favours short formulas.
+states that keep too few. Batches hold none of the refused: the network's time goes to
+states that count, and samples seen are samples learned from. The share and the mean
+length of refused states are counted, because refusal favours short formulas.
 """
 
 import multiprocessing
@@ -58,6 +59,9 @@ class SourceConfig:
     """Which formulas; ``paper`` also means whole formulas only, on mixtures."""
     batch_size: int = 8192
     """States per batch."""
+    batches_per_draw: int = 1
+    """Batches that are computed at once: a draw costs some 20 ms of launches on a GPU,
+    whatever its size."""
     n_rows: int = 48
     """Rows a state has at most."""
     n_candidates: int = 80
@@ -72,8 +76,8 @@ class SourceConfig:
     """Skeletons a worker keeps."""
     first_fill: int = 500
     """Skeletons a worker makes before its first batch."""
-    fresh_per_batch: int = 150
-    """Skeletons a worker renews for each batch at least."""
+    fresh_per_draw: int = 150
+    """Skeletons a worker renews for each draw at least."""
     n_workers: int = 1
     """Worker processes."""
     latent_rate: float = 0.15
@@ -89,11 +93,19 @@ class SourceConfig:
                 "rows must satisfy 1 <= min_rows <= n_rows <= n_candidates, got "
                 f"{self.min_rows}, {self.n_rows}, {self.n_candidates}"
             )
-        for name in ("batch_size", "bank_capacity", "first_fill", "n_workers"):
+        for name in (
+            "batch_size", "batches_per_draw", "bank_capacity", "first_fill",
+            "n_workers",
+        ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(
                     f"{name} must be at least 1, got {getattr(self, name)}"
                 )
+
+    @property
+    def draw_size(self) -> int:
+        """States that are drawn and computed at once."""
+        return self.batch_size * self.batches_per_draw
 
     def rates(self, phase: Phase) -> StateRates:
         """Return the rates for the state sampler in a phase of training.
@@ -203,12 +215,12 @@ def _work(
             continue
         if slot is None:
             break
-        ring.renew(config.fresh_per_batch)
+        ring.renew(config.fresh_per_draw)
         states = sample_states(
-            ring.bank, ring.n_filled, config.batch_size, seeds.getrandbits(31),
+            ring.bank, ring.n_filled, config.draw_size, seeds.getrandbits(31),
             config.rates(PHASES[phase.value]),
         )  # fmt: skip
-        views = _slot_views(memory.buf, slot, config.batch_size)
+        views = _slot_views(memory.buf, slot, config.draw_size)
         for name, array in zip(StateArrays._fields, states, strict=True):
             views[name][...] = array
         if ring.tokens is not None:
@@ -404,11 +416,12 @@ class CorpusSource:
         context = multiprocessing.get_context("spawn")
         self._n_slots = self._SLOTS_PER_WORKER * config.n_workers
         self._memory = shared_memory.SharedMemory(
-            create=True, size=self._n_slots * _slot_size(config.batch_size)
+            create=True, size=self._n_slots * _slot_size(config.draw_size)
         )
         # Until told: pairs that may be aligned, where that can be.
         first: Phase = "both" if config.with_formula else "predict"
         self._phase = context.Value("i", PHASES.index(first))
+        self._left: DeviceBatch | None = None
         self._free = context.Queue()
         self._ready = context.Queue()
         for slot in range(self._n_slots):
@@ -433,6 +446,15 @@ class CorpusSource:
 
     def next_batch(self) -> DeviceBatch:
         """Return the next batch; waits for the workers if it must."""
+        left, size = self._left, self.config.batch_size
+        while left is None or left.n_states < size:
+            drawn = self._draw()
+            left = drawn if left is None else left.joined(drawn)
+        self._left = left.part(size, left.n_states)
+        return left.part(0, size)
+
+    def _draw(self) -> DeviceBatch:
+        """Compute the states of one slot; return those that are not refused."""
         while True:
             try:
                 slot = self._ready.get(timeout=5.0)
@@ -444,7 +466,7 @@ class CorpusSource:
                         f"{len(dead)} corpus workers ended with exit codes "
                         f"{[worker.exitcode for worker in dead]}"
                     ) from None
-        views = _slot_views(self._memory.buf, slot, self.config.batch_size)
+        views = _slot_views(self._memory.buf, slot, self.config.draw_size)
         if not self.config.with_formula:
             del views["tokens"]
         counts = torch.from_numpy(views["n_columns"].astype(np.int64))
@@ -455,7 +477,9 @@ class CorpusSource:
         del views
         self._free.put(slot)
         states["column_counts"] = counts
-        return self.computer.compute(states, n_steps=n_steps)
+        drawn = self.computer.compute(states, n_steps=n_steps)
+        kept = torch.nonzero(drawn.weight)[:, 0].cpu()
+        return drawn.select(kept, drawn.columns.shape[-1])
 
     def set_phase(self, phase: Phase) -> None:
         """Draw the states of this phase from now on."""

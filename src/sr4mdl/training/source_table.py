@@ -65,7 +65,9 @@ def open_corpus_source(request: SourceRequest) -> OpenedSource:
         "seed": request.seed,
     }
     if request.paper:
-        settings |= {"distribution": "paper", "noise_rate": 0.0}
+        settings |= {
+            "distribution": "paper", "noise_rate": 0.0, "batches_per_draw": 4,
+        }  # fmt: skip
     if request.n_workers is not None:
         settings["n_workers"] = request.n_workers
     kinds: dict[str, Any] = {entry.name: entry.type for entry in fields(SourceConfig)}
