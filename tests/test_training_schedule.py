@@ -77,6 +77,18 @@ def test_phases():
         ({"total_time": -1.0}, "total_time must be positive"),
         ({"total_time": 1.0, "decay": "steps"}, "decay must be one of"),
         ({"total_time": 1.0, "learning_rate": 0.0}, "learning_rate"),
+        (
+            {"total_time": 1.0, "predict_learning_rate": 1e-4},
+            "predict_learning_rate must be None unless strategy is sequential",
+        ),
+        (
+            {
+                "total_time": 1.0,
+                "strategy": "sequential",
+                "predict_learning_rate": -1.0,
+            },
+            "predict_learning_rate must be positive",
+        ),
         ({"total_time": 1.0, "strategy": "both"}, "strategy"),
         ({"total_time": 1.0, "align_share": 1.0}, "align_share"),
         ({"total_time": 1.0, "warmup_samples": -1}, "warmup_samples"),
@@ -86,3 +98,13 @@ def test_phases():
 def test_wrong_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         ScheduleConfig(**settings)
+
+
+def test_prediction_after_alignment_can_have_a_lower_rate() -> None:
+    schedule = ScheduleConfig(
+        learning_rate=4.0, predict_learning_rate=1.0, warmup_samples=0,
+        decay="linear", strategy="sequential", align_share=0.5, total_time=1.0,
+    )  # fmt: skip
+    assert schedule.rate(0.25, 0) == pytest.approx(2.0)
+    assert schedule.rate(0.5, 0) == pytest.approx(1.0)
+    assert schedule.rate(0.75, 0) == pytest.approx(0.5)

@@ -112,6 +112,10 @@ def _add_learning_arguments(group: Any) -> None:
         help="default: sequential for the paper's network, else predict-only",
     )
     group.add_argument("--align-share", type=float, default=0.75)
+    group.add_argument(
+        "--predict-learning-rate", type=float,
+        help="highest rate after alignment (default: --learning-rate)",
+    )  # fmt: skip
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +222,7 @@ def make_train_config(
             total_time=total_time,
             strategy=_strategy(args, model),
             align_share=args.align_share,
+            predict_learning_rate=args.predict_learning_rate,
         ),
         loss=LossConfig(
             value_loss="squared" if paper else "likelihood",

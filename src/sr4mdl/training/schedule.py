@@ -58,11 +58,19 @@ class ScheduleConfig:
     """``sequential``: align, then predict; ``concurrent``: both; ``predict-only``."""
     align_share: float = 0.75
     """Share of the plan spent on alignment (sequential only)."""
+    predict_learning_rate: float | None = None
+    """Highest rate of the prediction that follows alignment (sequential only), None
+    for the same one. A high rate undoes what alignment has taught."""
 
     def __post_init__(self) -> None:
-        if self.learning_rate <= 0:
+        for name in ("learning_rate", "predict_learning_rate"):
+            rate = getattr(self, name)
+            if rate is not None and rate <= 0:
+                raise ValueError(f"{name} must be positive, got {rate}")
+        if self.predict_learning_rate is not None and self.strategy != "sequential":
             raise ValueError(
-                f"learning_rate must be positive, got {self.learning_rate}"
+                "predict_learning_rate must be None unless strategy is sequential, "
+                f"got {self.predict_learning_rate} for {self.strategy}"
             )
         if self.warmup_samples < 0:
             raise ValueError(
@@ -115,16 +123,13 @@ class ScheduleConfig:
         samples_in_phase : int
             Samples seen since the phase (or the run) began.
         """
+        highest = self._highest_rate(self.phase(position))
         warm = 1.0
         if self.warmup_samples:
             warm = min(1.0, (samples_in_phase + 1) / self.warmup_samples)
         if self.decay == "noam":
             later = max(samples_in_phase, self.warmup_samples, 1)
-            return (
-                self.learning_rate
-                * warm
-                * math.sqrt(max(self.warmup_samples, 1) / later)
-            )
+            return highest * warm * math.sqrt(max(self.warmup_samples, 1) / later)
         share = self._position_in_phase(position)
         if self.decay == "constant":
             left = 1.0
@@ -133,7 +138,12 @@ class ScheduleConfig:
         else:
             left = 1.0 - share
         left = self.final_share + (1.0 - self.final_share) * left
-        return self.learning_rate * warm * left
+        return highest * warm * left
+
+    def _highest_rate(self, phase: Phase) -> float:
+        if phase == "predict" and self.predict_learning_rate is not None:
+            return self.predict_learning_rate
+        return self.learning_rate
 
     def _position_in_phase(self, position: float) -> float:
         if self.strategy != "sequential":
