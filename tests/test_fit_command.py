@@ -54,9 +54,10 @@ def test_fit_prints_and_writes(
     assert code == 0
     lines = text.splitlines()
     assert lines[0] == "y = 2*x^2"
-    assert [line.split()[0] for line in lines[1:6]] == [
-        "R2", "error", "bits", "runner-up", "ended",
+    assert [line.split()[0] for line in lines[1:7]] == [
+        "R2", "error", "bits", "left", "runner-up", "ended",
     ]  # fmt: skip
+    assert lines[4] == "left over  it leaves nothing but round-off"
     assert "bits, R2" in progress
     names = sorted(path.name for path in out.iterdir())
     assert names == ["equations.csv", "report.html", "result.json"]

@@ -13,6 +13,7 @@ from sr4mdl.regressor.explanation import describe_constant
 from sr4mdl.regressor.outcomes import (
     Constant,
     Table,
+    _left_over,
     choose,
     find_constants,
     known_noise_bits,
@@ -214,3 +215,19 @@ def test_table_of_equations() -> None:
     assert repr(EquationTable([])) == "EquationTable(no rows)"
     assert equations != EquationTable([])
     assert hash(equations) == hash(EquationTable(list(equations), [1]))
+
+
+@pytest.mark.parametrize(
+    ("formula", "noise", "answer"),
+    [
+        ("a*b", 0.0, "nothing"),
+        ("a*b", 0.5, "noise"),
+        ("3*a", 0.5, "structure"),
+    ],
+)
+def test_an_answer_says_what_it_leaves(formula: str, noise: float, answer: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1.0, 4.0, (400, 2))
+    y = X[:, 0] * X[:, 1] + noise * rng.standard_normal(400)
+    rows = Table(X, y, ("a", "b"), "y")
+    assert _left_over(equation(formula, rows), rows) == answer

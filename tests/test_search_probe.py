@@ -5,7 +5,12 @@ import pytest
 
 from sr4mdl.data import Dataset
 from sr4mdl.search import SearchConfig, search
-from sr4mdl.search.probe import MAX_DEVIATIONS, ResidualProbe, make_probe
+from sr4mdl.search.probe import (
+    MAX_DEVIATIONS,
+    ResidualProbe,
+    judge_residuals,
+    make_probe,
+)
 from sr4mdl.search.smoothing import find_smoother
 from sr4mdl.text import parse
 
@@ -92,3 +97,17 @@ def test_a_convincing_formula_must_be_short_and_accurate() -> None:
     rough = Dataset.from_arrays(X, y + 0.3 * np.std(y) * noise, list("abc"))
     found = search(rough, SearchConfig(mode="uniform", max_nodes=1, max_time=60.0))
     assert found.statistics.n_full == 1
+
+
+def test_residuals_are_judged_only_where_that_can_be() -> None:
+    X = table()
+    y = X[:, 0] * X[:, 1]
+    noise = np.random.default_rng(4).standard_normal(1000)
+    assert judge_residuals(X, y, noise) == "noise"
+    assert judge_residuals(X, y, noise + 0.6 * X[:, 2]) == "structure"
+    assert judge_residuals(X[:150], y[:150], noise[:150]) == "unknown"
+    # Too short waves for the probe: that it sees nothing says nothing.
+    waves = np.sin(40.0 * X[:, 0]) * np.cos(30.0 * X[:, 1])
+    assert judge_residuals(X, waves, noise) == "unknown"
+    # What it does see, it sees there too.
+    assert judge_residuals(X, waves, noise + 0.6 * X[:, 2]) == "structure"

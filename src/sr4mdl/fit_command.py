@@ -282,7 +282,7 @@ def write_results(
 
 
 def _answer(model: "SymbolicRegressor", written: Sequence[Path]) -> str:
-    from sr4mdl.regressor.explanation import describe_reason
+    from sr4mdl.regressor.explanation import describe_left_over, describe_reason
 
     (outcome,) = model.outcomes_
     best = outcome.chosen
@@ -293,6 +293,8 @@ def _answer(model: "SymbolicRegressor", written: Sequence[Path]) -> str:
         f"bits       {best.bits:.1f} ({best.formula_bits:.1f} formula, "
         f"{best.residual_bits:.1f} residuals)",
     ]
+    if (left_over := describe_left_over(outcome)) is not None:
+        lines.append(f"left over  {left_over}")
     if outcome.runner_up is None:
         lines.append("runner-up  none")
     else:
@@ -319,6 +321,7 @@ def _summary(model: "SymbolicRegressor", written: Sequence[Path]) -> dict[str, A
         "bits": _finite(best.bits),
         "runner_up": None if rival is None else rival.formula,
         "gap_bits": _finite(outcome.gap_bits),
+        "left_over": outcome.left_over,
         "stop_reason": outcome.stop_reason,
         "seconds": round(outcome.seconds, 3),
         "files": [str(path) for path in written],

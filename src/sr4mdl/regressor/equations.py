@@ -31,7 +31,7 @@ COLUMNS: Final = (
     "validation_error",
 )
 """Columns of a table of equations, in order."""
-_EXACT_FLOORS: Final = 4.0
+EXACT_FLOORS: Final = 4.0
 """Errors up to so many floors are round-off."""
 
 
@@ -90,7 +90,7 @@ def measure(
     if spread > 0.0:
         r2 = 1.0 - (error / spread) ** 2
     else:
-        r2 = 1.0 if error <= _EXACT_FLOORS * floor else -math.inf
+        r2 = 1.0 if error <= EXACT_FLOORS * floor else -math.inf
     return Equation(
         target,
         expression,

@@ -1,8 +1,9 @@
 """Why this formula: an outcome in plain words."""
 
 from collections.abc import Iterator
+from typing import Final
 
-from sr4mdl.regressor.outcomes import Constant, Outcome
+from sr4mdl.regressor.outcomes import Constant, LeftOver, Outcome
 
 _REASONS = {
     "max_time": "the time was up",
@@ -14,6 +15,13 @@ _REASONS = {
     "constant target": "the target is constant",
     "interrupted": "it was interrupted",
     "unfinished": "it was cut off; this is the last checkpoint",
+}
+
+
+_LEFT_OVER: Final[dict[LeftOver, str]] = {
+    "nothing": "it leaves nothing but round-off",
+    "noise": "what it leaves cannot be told from noise",
+    "structure": "what it leaves is not noise: there is more to the law than this",
 }
 
 
@@ -37,6 +45,11 @@ def describe_reason(reason: str) -> str:
     return _REASONS.get(reason, reason)
 
 
+def describe_left_over(outcome: Outcome) -> str | None:
+    """Return in words what the chosen formula leaves; None where nobody can tell."""
+    return _LEFT_OVER.get(outcome.left_over)
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -58,6 +71,8 @@ def _lines(outcome: Outcome) -> Iterator[str]:
         f"{best.bits:.1f} bits: {best.formula_bits:.1f} for the formula "
         f"({best.length} symbols), {best.residual_bits:.1f} for what it leaves"
     )
+    if (left_over := describe_left_over(outcome)) is not None:
+        yield left_over
     if outcome.runner_up is None:
         yield "runner-up: none, no formula of another shape was found"
     else:

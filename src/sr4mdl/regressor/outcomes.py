@@ -8,19 +8,22 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from sr4mdl._typing import FloatArray
 from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import Expression, apply, constant, variable
-from sr4mdl.regressor.equations import Equation, measure
+from sr4mdl.regressor.equations import EXACT_FLOORS, Equation, measure
 from sr4mdl.search import SearchMemory, SearchResult
 from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
 from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
 from sr4mdl.simplify import simplify
+
+LeftOver = Literal["nothing", "noise", "structure", "unknown"]
+"""What a formula leaves: round-off, noise, more than noise, or nobody can tell."""
 
 _STEP: Final = 6e-6
 """Relative step of central differences, about the cube root of the round-off."""
@@ -90,6 +93,9 @@ class Outcome:
     """What the search did, as plain values."""
     notes: tuple[str, ...]
     """What was noticed about the data."""
+    left_over: LeftOver = "unknown"
+    """What the chosen formula leaves of the target: ``nothing`` but round-off,
+    ``noise``, ``structure`` (there is more to the law), or ``unknown``."""
     memory: SearchMemory | None = None
     """What a later search needs to go on; None for results of older versions."""
 
@@ -235,8 +241,22 @@ def _outcome(
         seconds=seconds,
         statistics=statistics,
         notes=notes,
+        left_over=(
+            "unknown"
+            if stop_reason == UNFINISHED
+            else _left_over(equations[best], table)
+        ),
         memory=memory,
     )
+
+
+def _left_over(equation: Equation, table: Table) -> LeftOver:
+    if equation.error <= EXACT_FLOORS * error_floor(table.y):
+        return "nothing"
+    from sr4mdl.search.probe import judge_residuals  # scipy: not for exact answers
+
+    values = evaluate_one(equation.expression, table.X, table.names)
+    return judge_residuals(table.X, table.y, table.y - values)
 
 
 def _allowed_form(expression: Expression, limits: Limits) -> Expression:

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from sr4mdl import __version__
 from sr4mdl.errors import DataError, ParseError
 from sr4mdl.expressions import from_json_object, to_json_object
 from sr4mdl.regressor.equations import Equation
-from sr4mdl.regressor.outcomes import Constant, Outcome
+from sr4mdl.regressor.outcomes import Constant, LeftOver, Outcome
 from sr4mdl.search import SearchMemory
 
 RESULT_FORMAT: Final = "sr4mdl-result"
@@ -203,6 +203,7 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "statistics": outcome.statistics,
         "notes": list(outcome.notes),
+        "left_over": outcome.left_over,
         "memory": None if outcome.memory is None else outcome.memory.to_dict(),
     }
 
@@ -239,6 +240,10 @@ def _outcome_from_json(entry: Any) -> Outcome:
         seconds=float(entry["seconds"]),
         statistics=dict(entry["statistics"]),
         notes=tuple(str(note) for note in entry["notes"]),
+        # Results of 0.1 do not say it; a word of a later version is not ours to read.
+        left_over=entry["left_over"]
+        if entry.get("left_over") in get_args(LeftOver)
+        else "unknown",
         memory=None if memory is None else SearchMemory.from_dict(memory),
     )
 

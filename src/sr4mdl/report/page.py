@@ -13,7 +13,11 @@ from sr4mdl._typing import FloatArray
 from sr4mdl.evaluate import evaluate_one
 from sr4mdl.export import to_latex
 from sr4mdl.regressor.equations import Equation
-from sr4mdl.regressor.explanation import describe_constant, describe_reason
+from sr4mdl.regressor.explanation import (
+    describe_constant,
+    describe_left_over,
+    describe_reason,
+)
 from sr4mdl.regressor.outcomes import Outcome
 from sr4mdl.report.charts import Chart, side_by_side, thin_out
 from sr4mdl.report.mathml import to_mathml
@@ -181,6 +185,8 @@ def _why(outcome: Outcome) -> str:
         f"Its code is the shortest found: {best.formula_bits:.1f} bits for the formula "
         f"and {best.residual_bits:.1f} bits for what it leaves unexplained."
     ]
+    if (left_over := describe_left_over(outcome)) is not None:
+        lines.append(f"{left_over[0].upper()}{left_over[1:]}.")
     if outcome.runner_up is not None and outcome.gap_bits is not None:
         rival = outcome.equations[outcome.runner_up]
         lines.append(

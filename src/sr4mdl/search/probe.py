@@ -7,7 +7,7 @@ the columns see.
 """
 
 import math
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from scipy.linalg import LinAlgError, eigh
@@ -28,6 +28,9 @@ MIN_VISIBLE: Final = 0.5
 """Share of the target's variance that the functions must see to be trusted."""
 MAX_DEVIATIONS: Final = 3.0
 """Standard deviations by which what they see of noise may exceed its mean."""
+SURE_DEVIATIONS: Final = 5.0
+"""Standard deviations above which residuals are called structure: noise hardly ever
+gets there."""
 
 
 class ResidualProbe:
@@ -92,11 +95,34 @@ class ResidualProbe:
 
 def make_probe(X: FloatArray, y: FloatArray) -> ResidualProbe | None:
     """Return a probe for residuals of y; None where it could not be trusted."""
+    probe = _try_probe(X)
+    return probe if probe is not None and probe.visible(y) >= MIN_VISIBLE else None
+
+
+def judge_residuals(
+    X: FloatArray, y: FloatArray, residuals: FloatArray
+) -> Literal["noise", "structure", "unknown"]:
+    """Say what residuals (n_rows,) of a target y (n_rows,) are.
+
+    Structure is said where there is clearly more of it than noise has, noise only
+    where the probe would have seen what a wrong formula leaves.
+    """
+    probe = _try_probe(X)
+    if probe is None:
+        return "unknown"
+    excess = probe.excess(residuals)
+    if excess > SURE_DEVIATIONS:
+        return "structure"
+    if excess <= MAX_DEVIATIONS and probe.visible(y) >= MIN_VISIBLE:
+        return "noise"
+    return "unknown"
+
+
+def _try_probe(X: FloatArray) -> ResidualProbe | None:
     spread = X.std(axis=0)
-    if len(y) < MIN_ROWS or not np.any(spread > 0.0) or not np.all(np.isfinite(spread)):
+    if len(X) < MIN_ROWS or not np.any(spread > 0.0) or not np.all(np.isfinite(spread)):
         return None
     try:
-        probe = ResidualProbe(X)
+        return ResidualProbe(X)
     except LinAlgError:
         return None
-    return probe if probe.visible(y) >= MIN_VISIBLE else None
