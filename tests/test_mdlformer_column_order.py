@@ -84,4 +84,4 @@ def test_rows_trained_in_random_order_hardly_sees_the_order():
 
 
 def test_the_default_corpus_gives_states_in_random_order():
-    assert SourceConfig().rates.shuffle is True
+    assert SourceConfig().rates("predict").shuffle is True
