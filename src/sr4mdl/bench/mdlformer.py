@@ -85,7 +85,7 @@ def make_pairs(
     """
     import torch
 
-    from sr4mdl.corpus.formulas import MAX_LENGTH, VARIABLE_NAMES, paper_formula
+    from sr4mdl.corpus.formulas import VARIABLE_NAMES, paper_formula
     from sr4mdl.corpus.skeletons import (
         SkeletonBank,
         SkeletonTooLargeError,
@@ -101,14 +101,12 @@ def make_pairs(
     n_filled = 0
     while n_filled < capacity:
         formula = paper_formula(rng, **counts)
-        expression = formula.expression
-        if not expression.variables or expression.length > MAX_LENGTH:
-            continue
         names = VARIABLE_NAMES[: formula.n_variables]
         try:
-            bank.store(n_filled, build_skeleton(expression, names, keep_constants=True))
+            skeleton = build_skeleton(formula.expression, names, keep_constants=True)
         except SkeletonTooLargeError:
             continue
+        bank.store(n_filled, skeleton)
         n_filled += 1
     arrays, made = root_states(bank, n_filled, seed)
     arrays = StateArrays._make(array[made] for array in arrays)
@@ -117,11 +115,10 @@ def make_pairs(
         min_rows=max(2, n_rows // 2), fewer_rows_rate=0.0, noise_rate=0.0, seed=seed,
     )  # fmt: skip
     computer = StateComputer(config, torch.device(device))
-    batch = computer.compute(computer.move(arrays))
-    kept = torch.nonzero(batch.weight > 0)[:n_pairs, 0]
-    if len(kept) < n_pairs:
-        raise ValueError(f"only {len(kept)} of {n_pairs} pairs kept enough rows")
-    batch = batch.select(kept.cpu(), batch.columns.shape[-1])
+    batch = computer.compute(computer.move(arrays)).kept()
+    if batch.n_states < n_pairs:
+        raise ValueError(f"only {batch.n_states} of {n_pairs} pairs kept enough rows")
+    batch = batch.part(0, n_pairs)
     if feature_noise > 0:
         generator = torch.Generator(device=device).manual_seed(seed)
         noise = torch.randn(batch.columns.shape, generator=generator, device=device)

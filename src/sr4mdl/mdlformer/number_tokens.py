@@ -61,7 +61,7 @@ def _curves(courses: Tensor, width: int, waves: tuple[float, float]) -> Tensor:
     course = courses[:, torch.arange(width) % 2]
     wavy = torch.cos(2.0 * math.pi * (count * course + torch.rand(width)))
     table = math.sqrt(2.0) * wavy
-    table[:, :2] = straight[:, : min(2, width)]
+    table[:, :2] = straight[:, :width]
     return table
 
 

@@ -76,6 +76,11 @@ class DeviceBatch:
 
         return self._map(pick)
 
+    def kept(self) -> "DeviceBatch":
+        """Return the states that are not refused; waits for the device."""
+        states = torch.nonzero(self.weight)[:, 0].cpu()
+        return self.select(states, self.columns.shape[-1])
+
     def part(self, start: int, stop: int) -> "DeviceBatch":
         """Return the states from ``start`` to before ``stop``, without a copy."""
         return self._map(lambda _, tensor: tensor[start:stop])

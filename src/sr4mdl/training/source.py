@@ -60,8 +60,7 @@ class SourceConfig:
     batch_size: int = 8192
     """States per batch."""
     batches_per_draw: int = 1
-    """Batches that are computed at once: a draw costs some 20 ms of launches on a GPU,
-    whatever its size."""
+    """Batches that are computed at once: small ones are held up by launches."""
     n_rows: int = 48
     """Rows a state has at most."""
     n_candidates: int = 80
@@ -477,9 +476,7 @@ class CorpusSource:
         del views
         self._free.put(slot)
         states["column_counts"] = counts
-        drawn = self.computer.compute(states, n_steps=n_steps)
-        kept = torch.nonzero(drawn.weight)[:, 0].cpu()
-        return drawn.select(kept, drawn.columns.shape[-1])
+        return self.computer.compute(states, n_steps=n_steps).kept()
 
     def set_phase(self, phase: Phase) -> None:
         """Draw the states of this phase from now on."""
