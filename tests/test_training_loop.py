@@ -111,7 +111,8 @@ def states_of(trainer):
     moments = {
         f"{name}/{key}": value
         for name, parameter in trainer.learner.named_parameters()
-        for key, value in trainer.optimizer.state[parameter].items()
+        for optimizer in trainer.optimizers
+        for key, value in optimizer.state.get(parameter, {}).items()
     }
     return {
         **{f"w/{k}": v for k, v in trainer.learner.state_dict().items()},
@@ -120,12 +121,19 @@ def states_of(trainer):
     }
 
 
-@pytest.mark.parametrize("name", ["tiny", "tiny-tokens"])
-def test_resumed_run_equals_uninterrupted_one(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [("tiny", "adamw"), ("tiny-tokens", "adamw"), ("tiny-tokens", "muon")],
+)
+def test_resumed_run_equals_uninterrupted_one(name, optimizer, tmp_path):
     model = replace(PRESETS[name], dropout=0.1)  # dropout tests the generators too
+    if optimizer == "muon":
+        model = replace(model, width=64)  # narrower matrices are left to AdamW
     strategy = "sequential" if name == "tiny-tokens" else "predict-only"
     config = make_config(
-        64 * 10, schedule={"decay": "cosine", "strategy": strategy, "align_share": 0.5}
+        64 * 10,
+        schedule={"decay": "cosine", "strategy": strategy, "align_share": 0.5},
+        optimizer=optimizer,
     )
     whole = make_trainer(config, model=model)
     whole.run()
@@ -146,6 +154,32 @@ def test_resumed_run_equals_uninterrupted_one(name, tmp_path):
     assert expected.keys() == got.keys()
     for key, tensor in expected.items():
         assert torch.equal(tensor, got[key]), key
+
+
+def test_resume_refuses_another_optimizer(tmp_path):
+    model = replace(PRESETS["tiny-tokens"], width=64)
+    config = make_config(64 * 2, optimizer="muon")
+    make_trainer(config, model=model, out=tmp_path).run()
+    with pytest.raises(CheckpointError, match="another optimizer"):
+        make_trainer(replace(config, optimizer="adamw"), model=model, resume=tmp_path)
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "predict-only"])
+def test_counts_of_operators_are_learned_in_every_phase(strategy, tmp_path):
+    config = make_config(
+        64 * 30,
+        schedule={"strategy": strategy, "align_share": 0.5, "learning_rate": 1e-3},
+        loss=LossConfig(value_loss="squared", value_weight=0.1, count_weight=1.0),
+        log_every=1e-9,
+    )
+    _, records = logged({"model": PRESETS["tiny-tokens"]}, tmp_path, config)
+    curve = [record["loss_count"] for record in records]
+    # Without any skill the 64 operators cost 1 each.
+    assert curve[0] == pytest.approx(64.0, rel=0.2)
+    assert curve[14] < 0.9 * curve[0]
+    assert curve[29] < 0.9 * curve[14]
+    with pytest.raises(ValueError, match="count_weight must be 0"):
+        make_trainer(config, model=PRESETS["tiny"])
 
 
 def test_resume_without_moments_warms_up_again(tmp_path):
@@ -177,7 +211,7 @@ def test_start_from_a_model(tmp_path):
         for a, b in zip(network.parameters(), first.average.parameters(), strict=True):
             assert torch.equal(a, b)
     assert second.progress.samples == second.progress.phase_start == 64 * 3
-    assert not second.optimizer.state
+    assert not any(optimizer.state for optimizer in second.optimizers)
     assert second.run().samples == 64 * 5
     with pytest.raises(CheckpointError, match="another config"):
         make_trainer(make_config(64), model=PRESETS["tiny-rows"], initial=tmp_path)

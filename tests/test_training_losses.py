@@ -8,13 +8,16 @@ torch = pytest.importorskip("torch")
 
 from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
 from sr4mdl.mdlformer.network import NetworkOutput, build_network  # noqa: E402
+from sr4mdl.mdlformer.tokens import FIRST_OPERATOR, FIRST_VARIABLE  # noqa: E402
 from sr4mdl.training.batch import ToySource, split_by_columns  # noqa: E402
 from sr4mdl.training.losses import (  # noqa: E402
     LossConfig,
     alignment_loss,
     best_correct_ranks,
     compute_losses,
+    count_losses,
     denominators,
+    operator_counts,
     policy_losses,
     value_losses,
 )
@@ -103,6 +106,42 @@ def test_refused_states_do_not_take_part_in_alignment():
     assert some.item() == pytest.approx(fewer.item(), rel=1e-5)
 
 
+def test_counts_of_operators_by_hand():
+    # add(mul(x, 2.5), x): one operator of opcode 0, one of 2; the rest is no operator.
+    tokens = torch.tensor(
+        [
+            [FIRST_OPERATOR, FIRST_OPERATOR + 2, FIRST_VARIABLE, 1, 2503, 10103,
+             FIRST_VARIABLE, 0],
+            [FIRST_OPERATOR + 1] * 3 + [FIRST_VARIABLE] + [0] * 4,
+        ],
+        dtype=torch.int16,
+    )  # fmt: skip
+    assert operator_counts(tokens, 4).tolist() == [[1, 0, 1, 0], [0, 3, 0, 0]]
+
+
+def test_count_loss_by_hand():
+    log_rates = torch.tensor([[0.0, math.log(3.0)]], requires_grad=True)
+    counts = torch.tensor([[1.0, 3.0]])
+    loss = count_losses(log_rates, counts)
+    assert loss.item() == pytest.approx(1.0 + 3.0 - 3.0 * math.log(3.0))
+    loss.sum().backward()
+    # The rates are the counts: nothing to gain.
+    assert torch.allclose(log_rates.grad, torch.zeros(1, 2), atol=1e-6)
+
+
+def test_counts_need_tokens_and_rates():
+    batch = ToySource(4, 6, torch.device("cpu")).next_batch()
+    network = build_network(PRESETS["tiny-tokens"])
+    output = network(batch.columns, batch.target, batch.column_mask, batch.row_mask)
+    with pytest.raises(ValueError, match="must be given to count"):
+        compute_losses(
+            output, None, None, batch, denominators(batch),
+            LossConfig(count_weight=1.0), phase="predict", has_policy=False,
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="count_weight must not be negative, got -1"):
+        LossConfig(count_weight=-1.0)
+
+
 def test_ranks_by_hand():
     policy = torch.tensor([[0.5, 3.0, 2.0, 2.0, 1.0]]).expand(6, 5)
     moves = torch.tensor([[1, -1], [2, -1], [2, 3], [0, 1], [0, -1], [-1, -1]])
@@ -116,8 +155,9 @@ def losses_and_gradients(network, parts, whole):
     for part in parts:
         output = network(part.columns, part.target, part.column_mask, part.row_mask)
         losses = compute_losses(
-            output, None, part, whole, LossConfig(), phase="predict", has_policy=True
-        )
+            output, None, None, part, whole, LossConfig(),
+            phase="predict", has_policy=True,
+        )  # fmt: skip
         losses.total.backward()
         total += losses.total.item()
     return total, [parameter.grad.clone() for parameter in network.parameters()]

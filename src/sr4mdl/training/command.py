@@ -29,6 +29,7 @@ from sr4mdl.training.batch import (
 from sr4mdl.training.loop import TrainConfig, Trainer, TrainingError, World
 from sr4mdl.training.losses import LossConfig, Strategy
 from sr4mdl.training.metrics_log import MetricsLog
+from sr4mdl.training.optimizers import OPTIMIZERS
 from sr4mdl.training.schedule import DECAYS, ScheduleConfig, parse_duration
 from sr4mdl.training.side_stream import SideStreamSource
 from sr4mdl.training.source_table import SOURCES, SourceRequest
@@ -97,6 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_learning_arguments(group: Any) -> None:
     group.add_argument("--learning-rate", type=float)
+    group.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw",
+                       help="of the large matrices")  # fmt: skip
     group.add_argument("--weight-decay", type=float, default=0.01)
     group.add_argument("--warmup", type=_count, help="samples")
     group.add_argument("--decay", choices=DECAYS, default="cosine")
@@ -104,6 +107,8 @@ def _add_learning_arguments(group: Any) -> None:
     group.add_argument("--average-decay", type=float, default=0.999)
     group.add_argument("--value-weight", type=float)
     group.add_argument("--policy-weight", type=float, default=1.0)
+    group.add_argument("--count-weight", type=float, default=0.0,
+                       help="of telling how often operators occur")  # fmt: skip
     group.add_argument("--uniform-share", type=float, default=0.1)
     group.add_argument("--temperature", type=float, default=1.0)
     group.add_argument(
@@ -228,9 +233,11 @@ def make_train_config(
             value_loss="squared" if paper else "likelihood",
             value_weight=_given(args.value_weight, 1.0 if paper else 0.1),
             policy_weight=args.policy_weight,
+            count_weight=args.count_weight,
             uniform_share=args.uniform_share,
             temperature=args.temperature,
         ),
+        optimizer=args.optimizer,
         weight_decay=args.weight_decay,
         clip_norm=args.clip_norm,
         average_decay=args.average_decay,
@@ -287,7 +294,9 @@ def _request(
         n_rows=_given(args.rows, model.n_rows),
         device=device,
         seed=seed,
-        with_formulas=_strategy(args, model) != "predict-only",
+        with_formulas=(
+            _strategy(args, model) != "predict-only" or args.count_weight > 0
+        ),
         n_workers=args.workers,
         paper=model.architecture == "tokens",
         options=_pairs(args.data_option, "--data-option"),

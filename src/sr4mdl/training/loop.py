@@ -27,6 +27,7 @@ from sr4mdl.mdlformer.config import ModelConfig
 from sr4mdl.mdlformer.formula_encoder import FormulaEncoder
 from sr4mdl.mdlformer.layers import choose_kernels
 from sr4mdl.mdlformer.network import NetworkOutput, build_network
+from sr4mdl.operators import MAX_BUILTIN_OPCODES
 from sr4mdl.training.batch import (
     DeviceBatch,
     Phase,
@@ -43,6 +44,7 @@ from sr4mdl.training.losses import (
 )
 from sr4mdl.training.measures import WaitMeter, add, count, shares
 from sr4mdl.training.metrics_log import MetricsLog
+from sr4mdl.training.optimizers import OPTIMIZERS, OptimizerName, make_optimizers
 from sr4mdl.training.schedule import ScheduleConfig
 from sr4mdl.training.state import Progress, read_state, write_state
 
@@ -64,6 +66,8 @@ class TrainConfig:
     """Learning rate, plan and phases."""
     loss: LossConfig = field(default_factory=LossConfig)
     """What is minimised."""
+    optimizer: OptimizerName = "adamw"
+    """Who updates the large matrices; AdamW updates all others."""
     weight_decay: float = 0.01
     """Of matrices; vectors and embeddings are not decayed."""
     beta1: float = 0.9
@@ -117,6 +121,11 @@ class TrainConfig:
             raise ValueError(
                 f"compile must be parts, whole or none, got {self.compile!r}"
             )
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(
+                f"optimizer must be one of {', '.join(OPTIMIZERS)}, "
+                f"got {self.optimizer!r}"
+            )
         if self.precision not in ("bf16", "fp32"):
             raise ValueError(f"precision must be bf16 or fp32, got {self.precision!r}")
 
@@ -126,17 +135,31 @@ class TrainConfig:
 
 
 class Learner(nn.Module):
-    """The network with the formula encoder that it is aligned to, if any."""
+    """The network with what only training needs.
 
-    def __init__(self, config: ModelConfig, *, with_formulas: bool) -> None:
+    That is the encoder of the formulas it is aligned to, and the head that tells from
+    the summary how often each operator occurs in the formula.
+    """
+
+    def __init__(
+        self, config: ModelConfig, *, with_formulas: bool, with_counts: bool = False
+    ) -> None:
         super().__init__()
         self.network = build_network(config)
         self.formulas = FormulaEncoder(config) if with_formulas else None
+        self.counts: nn.Linear | None = None
+        if with_counts:
+            if config.architecture != "tokens":
+                raise ValueError(
+                    "count_weight must be 0 unless the architecture is tokens, "
+                    f"got {config.architecture}"
+                )
+            self.counts = nn.Linear(config.width, MAX_BUILTIN_OPCODES)
 
     def forward(
         self, batch: DeviceBatch, phase: Phase
-    ) -> tuple[NetworkOutput, Tensor | None]:
-        """Return the network's output and the formulas' vectors if they are needed."""
+    ) -> tuple[NetworkOutput, Tensor | None, Tensor | None]:
+        """Return the network's output, formulas' vectors and counts, where needed."""
         output = self.network(
             batch.columns, batch.target, batch.column_mask, batch.row_mask
         )
@@ -147,7 +170,8 @@ class Learner(nn.Module):
                     "formula_tokens must be in the batch to align, got none"
                 )
             vectors = self.formulas(batch.formula_tokens)
-        return output, vectors
+        counts = None if self.counts is None else self.counts(output.summary).float()
+        return output, vectors, counts
 
 
 @dataclass(frozen=True)
@@ -240,17 +264,19 @@ class Trainer:
         choose_kernels(device)
         torch.manual_seed(config.seed)
         aligns = config.schedule.strategy != "predict-only"
-        self.learner = Learner(model, with_formulas=aligns).to(device)
+        self.learner = Learner(
+            model, with_formulas=aligns, with_counts=config.loss.count_weight > 0
+        ).to(device)
         self.average = build_network(model).to(device).eval()
         self.average.load_state_dict(self.learner.network.state_dict())
-        self.optimizer = self._make_optimizer()
+        self.optimizers = self._make_optimizers()
         if resume is not None:
             self.progress = read_state(
                 resume,
                 model,
                 self.learner,
                 self.average,
-                self.optimizer,
+                self.optimizers,
                 source if isinstance(source, ResumableSource) else None,
                 device,
             )
@@ -318,7 +344,7 @@ class Trainer:
             self.progress,
             self.learner,
             self.average,
-            self.optimizer,
+            self.optimizers,
             self.source if isinstance(self.source, ResumableSource) else None,
             weights=self.config.stored_weights,
             moments=self.config.stored_moments,
@@ -350,21 +376,15 @@ class Trainer:
             count(totals, output, batch)
         return {f"held_out_{key}": value for key, value in shares(totals).items()}
 
-    def _make_optimizer(self) -> torch.optim.AdamW:
+    def _make_optimizers(self) -> list[torch.optim.Optimizer]:
         config = self.config
-        matrices: list[nn.Parameter] = []
-        others: list[nn.Parameter] = []
-        for name, parameter in self.learner.named_parameters():
-            decayed = parameter.ndim >= 2 and "embedding.weight" not in name
-            (matrices if decayed else others).append(parameter)
-        return torch.optim.AdamW(
-            [
-                {"params": matrices, "weight_decay": config.weight_decay},
-                {"params": others, "weight_decay": 0.0},
-            ],
-            lr=config.schedule.learning_rate,
+        return make_optimizers(
+            self.learner,
+            name=config.optimizer,
+            learning_rate=config.schedule.learning_rate,
+            weight_decay=config.weight_decay,
             betas=(config.beta1, config.beta2),
-            eps=config.epsilon,
+            epsilon=config.epsilon,
             fused=self.device.type == "cuda",
         )
 
@@ -444,8 +464,9 @@ class Trainer:
         rate = schedule.rate(
             position, self.progress.samples - self.progress.phase_start
         )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
         self.progress.learning_rate = rate
         with self._waits.waiting():
             batch = self.source.next_batch()
@@ -456,7 +477,7 @@ class Trainer:
 
     def _forward_backward(self, batch: DeviceBatch, phase: Phase) -> None:
         self._wrapped.train()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.learner.zero_grad(set_to_none=True)
         whole = denominators(batch)
         # Alignment contrasts the states of a batch with each other: keep it whole.
         shares = self.config.column_shares if phase == "predict" else (1.0,)
@@ -466,10 +487,11 @@ class Trainer:
             last = number == len(parts) - 1
             with self._syncing(last):
                 with self._autocast():
-                    output, vectors = self._wrapped(part, phase)
+                    output, vectors, counts = self._wrapped(part, phase)
                 losses = compute_losses(
                     output,
                     vectors,
+                    counts,
                     part,
                     whole,
                     self.config.loss,
@@ -478,7 +500,7 @@ class Trainer:
                 )
                 losses.total.backward()  # type: ignore[no-untyped-call]
             with torch.no_grad():
-                for name in ("total", "value", "policy", "align"):
+                for name in ("total", "value", "policy", "align", "count"):
                     add(self._totals, f"loss_{name}", getattr(losses, name).detach())
                 count(self._totals, output, part)
         add(self._totals, "steps", torch.ones((), device=self.device))
@@ -494,12 +516,12 @@ class Trainer:
         )
         bad = (~torch.isfinite(norm)).float()
         self._bad_steps = (self._bad_steps + bad) * bad
-        if self.device.type == "cuda":
-            # The fused optimiser skips a step on the device, without waiting for it.
-            self.optimizer.found_inf = bad  # type: ignore[attr-defined]
-            self.optimizer.step()
-        elif not bool(bad):
-            self.optimizer.step()
+        on_gpu = self.device.type == "cuda"
+        for optimizer in self.optimizers if on_gpu or not bool(bad) else ():
+            if on_gpu:
+                # Skips the step on the device, without waiting for it.
+                optimizer.found_inf = bad  # type: ignore[attr-defined]
+            optimizer.step()
         add(self._totals, "gradient_norm", torch.where(bad > 0, 0.0, norm))
         add(self._totals, "skipped_steps", bad)
         decay = min(
@@ -529,6 +551,7 @@ class Trainer:
             "loss_value": float(totals["loss_value"]) / steps,
             "loss_policy": float(totals["loss_policy"]) / steps,
             "loss_align": float(totals["loss_align"]) / steps,
+            "loss_count": float(totals["loss_count"]) / steps,
             "gradient_norm": float(totals["gradient_norm"]) / steps,
             "skipped_steps": int(totals["skipped_steps"]),
             **shares(totals),

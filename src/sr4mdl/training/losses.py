@@ -6,17 +6,20 @@ whole batch's weight give the same gradient as the batch at once.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
 from sr4mdl.mdlformer.network import NetworkOutput
+from sr4mdl.mdlformer.tokens import FIRST_OPERATOR
 from sr4mdl.training.batch import DeviceBatch, Phase
 
 Strategy = Literal["sequential", "concurrent", "predict-only"]
 ValueLoss = Literal["likelihood", "squared"]
+_LARGEST_LOG_RATE: Final = 5.0
+"""No operator is expected more often than e to this power; keeps exp finite."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +35,9 @@ class LossConfig:
     """Weight of the policy's loss."""
     align_weight: float = 1.0
     """Weight of the alignment loss."""
+    count_weight: float = 0.0
+    """Weight of the loss of telling how often each operator occurs (``tokens`` only,
+    in every phase); 0 leaves it out, as the paper does."""
     uniform_share: float = 0.1
     """Share of the policy's loss that asks for equal mass on all correct moves."""
     spread_power: float = 0.5
@@ -45,7 +51,9 @@ class LossConfig:
             raise ValueError(
                 f"value_loss must be likelihood or squared, got {self.value_loss!r}"
             )
-        for name in ("value_weight", "policy_weight", "align_weight"):
+        for name in (
+            "value_weight", "policy_weight", "align_weight", "count_weight",
+        ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(
                     f"{name} must not be negative, got {getattr(self, name)}"
@@ -133,6 +141,24 @@ def alignment_loss(
     return (losses * weight).sum()
 
 
+def operator_counts(tokens: Tensor, n_operators: int) -> Tensor:
+    """Return (B, n_operators) float: how often each operator is among tokens (B, L).
+
+    Operators alone: constants and names of variables are redrawn in some phases.
+    """
+    # Place 0 takes all that is no operator.
+    places = (tokens.long() - FIRST_OPERATOR + 1).clamp(min=0)
+    counts = torch.zeros(len(tokens), n_operators + 1, device=tokens.device)
+    ones = torch.ones_like(places, dtype=counts.dtype)
+    return counts.scatter_add_(1, places, ones)[:, 1:]
+
+
+def count_losses(log_rates: Tensor, counts: Tensor) -> Tensor:
+    """Return (B,): minus the Poisson log likelihood of counts, up to a constant."""
+    log_rates = log_rates.clamp(max=_LARGEST_LOG_RATE)
+    return (log_rates.exp() - counts * log_rates).sum(-1)
+
+
 @dataclass(frozen=True)
 class Losses:
     """Losses of a part of a batch, already divided by the batch's weight."""
@@ -145,11 +171,14 @@ class Losses:
     """The policy's loss."""
     align: Tensor
     """The alignment loss."""
+    count: Tensor
+    """The loss of the operators' counts."""
 
 
 def compute_losses(
     output: NetworkOutput,
     formulas: Tensor | None,
+    log_rates: Tensor | None,
     batch: DeviceBatch,
     whole: Denominators,
     config: LossConfig,
@@ -165,6 +194,8 @@ def compute_losses(
         Of the network for the part.
     formulas : Tensor or None
         (B, W) vectors of the formula encoder; needed unless the phase is ``predict``.
+    log_rates : Tensor or None
+        (B, operators) logarithms of the expected counts; needed if they count.
     batch : DeviceBatch
         The part.
     whole : Denominators
@@ -177,7 +208,7 @@ def compute_losses(
         Whether the network has a policy head to train.
     """
     zero = output.value_mean.sum() * 0.0
-    value = policy = align = zero
+    value = policy = align = count = zero
     if phase != "align":
         weighted = value_losses(output, batch.value, config) * batch.weight
         value = weighted.sum() / whole.states
@@ -191,12 +222,19 @@ def compute_losses(
             output.summary, formulas, batch.weight, config.temperature
         )
         align = total / whole.states
+    if config.count_weight > 0:
+        if log_rates is None or batch.formula_tokens is None:
+            raise ValueError("log_rates and formula_tokens must be given to count")
+        counts = operator_counts(batch.formula_tokens, log_rates.shape[1])
+        each = count_losses(log_rates, counts)
+        count = (each * batch.weight).sum() / whole.states
     total = (
         config.value_weight * value
         + config.policy_weight * policy
         + config.align_weight * align
+        + config.count_weight * count
     )
-    return Losses(total, value, policy, align)
+    return Losses(total, value, policy, align, count)
 
 
 def best_correct_ranks(policy: Tensor, moves: Tensor) -> Tensor:

@@ -4,10 +4,10 @@ What is read back continues the run as if it had not stopped (bit by bit if ever
 is stored in float32). The files are those of ``mdlformer.checkpoint``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from sr4mdl.mdlformer.network import Network
 from sr4mdl.training.batch import ResumableSource
 
 TRAINING_STEM: Final = "training"
-_MOMENTS: Final = ("exp_avg", "exp_avg_sq")
+_STEP: Final = "step"
 
 
 @dataclass
@@ -55,7 +55,7 @@ def write_state(
     progress: Progress,
     learner: nn.Module,
     average: Network,
-    optimizer: torch.optim.Optimizer,
+    optimizers: Sequence[torch.optim.Optimizer],
     source: ResumableSource | None,
     *,
     weights: StoredDtype,
@@ -67,7 +67,7 @@ def write_state(
     tensors |= _prefixed("average", stored(average.state_dict(), weights))
     if moments != "none":
         tensors |= _prefixed(
-            "optimizer", _optimizer_tensors(learner, optimizer, moments)
+            "optimizer", _optimizer_tensors(learner, optimizers, moments)
         )
     tensors |= _prefixed("random", _random_state(device))
     if source is not None:
@@ -81,7 +81,7 @@ def read_state(
     model: ModelConfig,
     learner: nn.Module,
     average: Network,
-    optimizer: torch.optim.Optimizer,
+    optimizers: Sequence[torch.optim.Optimizer],
     source: ResumableSource | None,
     device: torch.device,
 ) -> Progress:
@@ -107,7 +107,7 @@ def read_state(
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path} states no usable progress: {error}") from error
     if "optimizer" in parts:
-        _restore_optimizer(learner, optimizer, parts["optimizer"])
+        _restore_optimizers(learner, optimizers, parts["optimizer"], str(path))
     else:
         progress.phase_start = progress.samples
     _restore_random(parts.get("random", {}), device)
@@ -117,34 +117,55 @@ def read_state(
 
 
 def _optimizer_tensors(
-    learner: nn.Module, optimizer: torch.optim.Optimizer, moments: StoredDtype
+    learner: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    moments: StoredDtype,
 ) -> dict[str, Tensor]:
     result: dict[str, Tensor] = {}
     for name, parameter in learner.named_parameters():
-        state = optimizer.state.get(parameter)
-        if not state:
-            continue
-        result |= stored(
-            {f"{name}/{moment}": state[moment] for moment in _MOMENTS}, moments
-        )
-        result[f"{name}/step"] = state["step"].detach().cpu()
+        for optimizer in optimizers:
+            state = {
+                f"{name}/{key}": tensor
+                for key, tensor in optimizer.state.get(parameter, {}).items()
+            }
+            step = state.pop(f"{name}/{_STEP}", None)
+            result |= stored(state, moments)
+            if step is not None:
+                result[f"{name}/{_STEP}"] = step.detach().cpu()
     return result
 
 
-def _restore_optimizer(
-    learner: nn.Module, optimizer: torch.optim.Optimizer, parts: Mapping[str, Tensor]
+def _restore_optimizers(
+    learner: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    parts: Mapping[str, Tensor],
+    path: str,
 ) -> None:
+    states: dict[str, dict[str, Tensor]] = {}
+    for full_name, tensor in parts.items():
+        name, key = full_name.rsplit("/", 1)
+        states.setdefault(name, {})[key] = tensor
+    owners = {
+        parameter: optimizer
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
     for name, parameter in learner.named_parameters():
-        if f"{name}/step" not in parts:
+        if name not in states:
             continue
-        state: dict[str, Any] = {
-            moment: parts[f"{name}/{moment}"].to(parameter) for moment in _MOMENTS
-        }
+        optimizer = owners[parameter]
+        by_adamw = _STEP in states[name]
+        if by_adamw != isinstance(optimizer, torch.optim.AdamW):
+            raise CheckpointError(
+                f"{path} was written with another optimizer than it is resumed with"
+            )
         # The fused optimiser counts steps on the device, the plain one in host memory.
         fused = bool(optimizer.defaults.get("fused"))
-        step = parts[f"{name}/step"]
-        state["step"] = step.to(parameter.device) if fused else step
-        optimizer.state[parameter] = state
+        optimizer.state[parameter] = {
+            key: tensor if key == _STEP and not fused else tensor.to(parameter)
+            for key, tensor in states[name].items()
+        }
 
 
 def _random_state(device: torch.device) -> dict[str, Tensor]:
