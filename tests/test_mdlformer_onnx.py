@@ -17,6 +17,7 @@ from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
 from sr4mdl.mdlformer.guide import OnnxGuide  # noqa: E402
 from sr4mdl.mdlformer.network import build_network  # noqa: E402
 from sr4mdl.mdlformer.onnx_export import CARD_KEY, export_checkpoint, export_onnx  # noqa: E402
+from sr4mdl.mdlformer.onnx_int8 import with_integer_products  # noqa: E402
 
 CONFIGS = {
     "cells": replace(PRESETS["tiny"], n_layers=1),
@@ -102,6 +103,92 @@ def test_half_precision_weights(exported, tmp_path):
     states = rng.normal(size=(4, 9, 3)), [3] * 4, rng.normal(size=(4, 9))
     one, other = OnnxGuide(path).score(*states), OnnxGuide(half).score(*states)
     np.testing.assert_allclose(one.value_mean, other.value_mean, atol=0.05)
+
+
+def graph_of(products, x):
+    """Return the graph of y = sum of x W + b over the pairs (W, b)."""
+    nodes, constants = [], []
+    for number, (weight, bias) in enumerate(products):
+        product, total = f"product{number}", f"sum{number}"
+        constants += [
+            onnx.numpy_helper.from_array(np.float32(weight), f"w{number}"),
+            onnx.numpy_helper.from_array(np.float32(bias), f"b{number}"),
+        ]
+        nodes += [
+            onnx.helper.make_node(
+                "MatMul", ["x", f"w{number}"], [product], name=f"/layers.{number}/p"
+            ),
+            # The exporter writes the bias first.
+            onnx.helper.make_node("Add", [f"b{number}", product], [total], name=total),
+        ]
+    names = [f"sum{number}" for number in range(len(products))]
+    nodes.append(onnx.helper.make_node("Sum", names, ["y"], name="all"))
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", 1, list(x.shape))], [value("y", 1, None)], constants
+    )
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10
+    )
+
+
+def run_graph(model, x):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(["y"], {"x": x})[0]
+
+
+def test_integer_products_by_hand():
+    # 256 steps from -1 to 1.55 are 0.01 each: 0.5 and -1 are exact, 9 is cut to 1.55.
+    x = np.zeros((3, 64), np.float32)
+    x[0, :2], x[1, 0], x[2, 5] = (0.5, -1.0), 1.55, 9.0
+    weight = np.diag(np.linspace(0.5, 2.0, 64))
+    model = graph_of([(weight, np.full(64, 3.0)), (-weight, np.zeros(64))], x)
+    feeds = [{"x": np.clip(x, -1.0, 1.55)}]
+    integer = with_integer_products(model, feeds, "/layers.0")
+    kinds = [node.op_type for node in integer.graph.node]
+    assert kinds == ["QuantizeLinear", "MatMulIntegerToFloat", "MatMul", "Add", "Sum"]
+    alone = graph_of([(weight, np.full(64, 3.0))], x)
+    result = run_graph(with_integer_products(alone, feeds, "/layers"), x)
+    expected = 3.0 + np.clip(x, -1.0, 1.55) @ weight
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+    # Both products read the same integers; the weights are gone as floats.
+    both = with_integer_products(model, feeds, "/layers")
+    kinds = [node.op_type for node in both.graph.node]
+    assert kinds.count("QuantizeLinear") == 1
+    assert "Add" not in kinds
+    assert not {"w0", "w1"} & {tensor.name for tensor in both.graph.initializer}
+    np.testing.assert_allclose(run_graph(both, x), np.full((3, 64), 3.0), atol=1e-5)
+
+
+def test_integer_network_is_near_and_states_do_not_touch_each_other(tmp_path):
+    torch.manual_seed(3)
+    config = replace(PRESETS["tiny"], width=64, feed_forward=128, n_layers=2)
+    network = build_network(config).eval()
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 4, 24)
+    states = rng.normal(size=(24, 9, 3)), counts, rng.normal(size=(24, 9))
+    feed = {
+        "columns": np.float32(states[0]),
+        "target": np.float32(states[2]),
+        "column_mask": np.arange(3) < counts[:, None],
+        "row_mask": np.ones((24, 9), bool),
+    }
+    facts = TrainingFacts()
+    plain = export_onnx(network, tmp_path / "float.onnx", facts)
+    integer = export_onnx(network, tmp_path / "integer.onnx", facts, feeds=[feed])
+    assert integer.stat().st_size < 0.8 * plain.stat().st_size
+    one, other = OnnxGuide(plain).score(*states), OnnxGuide(integer).score(*states)
+    assert not np.array_equal(one.value_mean, other.value_mean)
+    np.testing.assert_allclose(one.value_mean, other.value_mean, atol=0.3)
+    np.testing.assert_allclose(
+        np.exp(one.log_probabilities), np.exp(other.log_probabilities), atol=0.02
+    )
+    single = OnnxGuide(integer).score(states[0][5:6], states[1][5:6], states[2][5:6])
+    np.testing.assert_allclose(single.value_mean, other.value_mean[5:6], atol=1e-5)
 
 
 def test_saved_model_is_exported_with_its_card(exported, tmp_path):

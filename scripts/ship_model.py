@@ -1,0 +1,72 @@
+"""Put a trained network into the package: half-precision weights and an ONNX file.
+
+    python scripts/ship_model.py runs/a
+
+writes ``model.json`` with its weights and ``default.onnx`` with its card. In the ONNX
+file the encoder multiplies in integers; how large its activations become is measured on
+generated states.
+"""
+
+import argparse
+from dataclasses import fields
+from pathlib import Path
+
+import torch
+
+from sr4mdl.mdlformer.card import TrainingFacts
+from sr4mdl.mdlformer.checkpoint import load_model, save_model
+from sr4mdl.mdlformer.guide import DEFAULT_PATH
+from sr4mdl.mdlformer.onnx_export import INPUT_NAMES, export_checkpoint
+from sr4mdl.training.source import CorpusSource, SourceConfig
+
+N_BATCHES = 4
+SEED = 2_000_003
+"""Apart from those of training and of held-out states."""
+
+
+def main() -> None:
+    """Write the files."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint", type=Path, help="directory with model.json")
+    parser.add_argument("--out", type=Path, default=DEFAULT_PATH.parent)
+    args = parser.parse_args()
+    loaded = load_model(args.checkpoint)
+    facts = TrainingFacts(
+        **{entry.name: loaded.card[entry.name] for entry in fields(TrainingFacts)}
+    )
+    old = set(args.out.glob("model-*.safetensors"))
+    card = save_model(args.out, loaded.network, facts, dtype="float16")
+    kept = card.read_text()
+    for path in old:
+        if path.name not in kept:
+            path.unlink()
+    # From the weights as shipped, so that both files hold the same network.
+    path = export_checkpoint(
+        args.out,
+        args.out / DEFAULT_PATH.name,
+        half=True,
+        feeds=generated_feeds(loaded.network.config.n_rows),
+    )
+    for written in sorted(args.out.iterdir()):
+        print(f"{written.stat().st_size:>10,}  {written}")
+    print(path)
+
+
+def generated_feeds(n_rows: int) -> list[dict[str, object]]:
+    """Return inputs of generated states."""
+    config = SourceConfig(
+        batch_size=256, n_rows=n_rows, n_candidates=n_rows * 5 // 3, seed=SEED
+    )
+    source = CorpusSource(config, torch.device("cpu"), compile=False)
+    try:
+        batches = [source.next_batch() for _ in range(N_BATCHES)]
+    finally:
+        source.close()
+    return [
+        {name: getattr(batch, name).numpy() for name in INPUT_NAMES}
+        for batch in batches
+    ]
+
+
+if __name__ == "__main__":
+    main()
