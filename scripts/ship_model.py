@@ -34,14 +34,9 @@ def main() -> None:
     facts = TrainingFacts(
         **{entry.name: loaded.card[entry.name] for entry in fields(TrainingFacts)}
     )
-    old = set(args.out.glob("model-*.safetensors"))
-    card = save_model(args.out, loaded.network, facts, dtype="float16")
-    kept = card.read_text()
-    for path in old:
-        if path.name not in kept:
-            path.unlink()
+    save_model(args.out, loaded.network, facts, dtype="float16")
     # From the weights as shipped, so that both files hold the same network.
-    path = export_checkpoint(
+    export_checkpoint(
         args.out,
         args.out / DEFAULT_PATH.name,
         half=True,
@@ -49,7 +44,6 @@ def main() -> None:
     )
     for written in sorted(args.out.iterdir()):
         print(f"{written.stat().st_size:>10,}  {written}")
-    print(path)
 
 
 def generated_feeds(n_rows: int) -> list[dict[str, object]]:

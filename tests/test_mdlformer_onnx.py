@@ -14,7 +14,7 @@ from sr4mdl.errors import CheckpointError, VocabularyMismatchError  # noqa: E402
 from sr4mdl.mdlformer.card import TrainingFacts  # noqa: E402
 from sr4mdl.mdlformer.checkpoint import save_model  # noqa: E402
 from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
-from sr4mdl.mdlformer.guide import OnnxGuide  # noqa: E402
+from sr4mdl.mdlformer.guide import DEFAULT_PATH, OnnxGuide  # noqa: E402
 from sr4mdl.mdlformer.network import build_network  # noqa: E402
 from sr4mdl.mdlformer.onnx_export import CARD_KEY, export_checkpoint, export_onnx  # noqa: E402
 from sr4mdl.mdlformer.onnx_int8 import with_integer_products  # noqa: E402
@@ -189,6 +189,23 @@ def test_integer_network_is_near_and_states_do_not_touch_each_other(tmp_path):
     )
     single = OnnxGuide(integer).score(states[0][5:6], states[1][5:6], states[2][5:6])
     np.testing.assert_allclose(single.value_mean, other.value_mean[5:6], atol=1e-5)
+
+
+def test_shipped_files_hold_the_same_network(tmp_path):
+    exact = export_checkpoint(DEFAULT_PATH.parent, tmp_path / "exact.onnx")
+    rng = np.random.default_rng(0)
+    columns = rng.uniform(0.5, 3.0, size=(60, 32, 3))
+    a, b, c = np.moveaxis(columns, 2, 0)
+    makers = (a * b, a / b + c, np.sin(a) * b, np.exp(-a) + b * c, np.sqrt(a + b) / c)
+    target = np.stack([makers[i % len(makers)][i] for i in range(60)])
+    one = OnnxGuide().score(columns, [3] * 60, target)
+    other = OnnxGuide(exact).score(columns, [3] * 60, target)
+    # The shipped one multiplies in integers.
+    assert 1e-3 < np.abs(one.value_mean - other.value_mean).max() < 1.0
+    chances = np.exp(one.log_probabilities), np.exp(other.log_probabilities)
+    assert np.abs(chances[0] - chances[1]).max() < 0.2
+    same = chances[0].argmax(1) == chances[1].argmax(1)
+    assert same.mean() > 0.9
 
 
 def test_saved_model_is_exported_with_its_card(exported, tmp_path):

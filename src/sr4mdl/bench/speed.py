@@ -34,6 +34,7 @@ BATCH_SIZE: Final = 16
 PAPER_ROWS: Final = 200
 """Rows that the paper's network reads."""
 _PAPER: Final = "paper_states_per_s_2_threads"
+_EXACT: Final = "float32_states_per_s_2_threads"
 _VARIABLES: Final = ("x0", "x1", "x2")
 
 
@@ -80,12 +81,13 @@ def best_seconds(
 
 
 def measure_guide(repeats: int) -> dict[str, Any]:
-    """Return states per second of the shipped network, and against the paper's.
+    """Return states per second of the shipped network, and against two others.
 
-    The paper's network has random weights here: they do not change its speed. Without
-    torch and onnx it cannot be exported; the comparison then says why it is missing.
+    These are the shipped network with all products in float32, and the paper's network
+    in float32, with random weights: they do not change its speed. Without torch and
+    onnx both cannot be exported; the comparison then says why it is missing.
     """
-    from sr4mdl.mdlformer.guide import OnnxGuide
+    from sr4mdl.mdlformer.guide import DEFAULT_PATH, OnnxGuide
 
     one, two = OnnxGuide(n_threads=1), OnnxGuide(n_threads=2)
     n_rows = one.n_rows
@@ -100,6 +102,9 @@ def measure_guide(repeats: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = export_paper_preset(Path(folder))
+            from sr4mdl.mdlformer.onnx_export import export_checkpoint
+
+            exact = export_checkpoint(DEFAULT_PATH.parent, Path(folder) / "exact.onnx")
         except ImportError as error:
             result["paper_missing"] = (
                 f"the paper preset could not be exported: {error}; "
@@ -109,10 +114,12 @@ def measure_guide(repeats: int) -> dict[str, Any]:
             paper = OnnxGuide(path, n_threads=2)
             result["paper_rows"] = PAPER_ROWS
             work[_PAPER] = _scoring(paper, PAPER_ROWS, N_COLUMNS)
+            work[_EXACT] = _scoring(OnnxGuide(exact, n_threads=2), n_rows, N_COLUMNS)
         best = best_seconds(work, repeats)
     result |= {name: BATCH_SIZE / seconds for name, seconds in best.items()}
     if _PAPER in best:
         result["ratio_to_paper"] = best[_PAPER] / best["states_per_s_2_threads"]
+        result["ratio_to_float32"] = best[_EXACT] / best["states_per_s_2_threads"]
     return result
 
 
