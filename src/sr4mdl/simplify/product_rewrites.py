@@ -312,8 +312,12 @@ def tidy_number(coefficient: float, factors: _Factors) -> _Way:
             argument = collect([(base.arguments[0], 1.0)], inside)
             new = function_node(EXP, argument, sign=POSITIVE)
         elif not is_whole(exponent) and abs(exponent) > 0.1:
-            inside = short_number(size ** (1.0 / exponent))
-            if inside == 0.0 or not _near(inside**exponent, size):
+            try:
+                inside = short_number(number_power(size, 1.0 / exponent))
+                fits = _near(number_power(inside, exponent), size)
+            except UnfitError:
+                continue
+            if not fits:
                 continue
             new = scale(base, inside)
         else:

@@ -483,8 +483,9 @@ class CorpusSource:
         self._phase.value = PHASES.index(phase)
 
     def report(self) -> dict[str, float]:
-        """Return the share of refused states and the bias on what is kept."""
-        return self.computer.refusals().report()
+        """Return the share of refused states, their bias and the workers lost."""
+        lost = sum(not worker.is_alive() for worker in self._workers)
+        return {**self.computer.refusals().report(), "lost_workers": float(lost)}
 
     def close(self) -> None:
         """Stop the workers and release the shared memory."""
