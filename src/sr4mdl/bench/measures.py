@@ -128,6 +128,13 @@ def speed_table(document: Document) -> Table:
                     f"{guide['ratio_to_paper']:.1f} times",
                 ]
             )
+            body.append(
+                [
+                    "the same against itself without integer products "
+                    f"({guide['float32_states_per_s_2_threads']:.0f} states/s)",
+                    f"{guide['ratio_to_float32']:.2f} times",
+                ]
+            )
         else:
             body.append(["against the paper's network", guide["paper_missing"]])
     closing = document.get("closing")
