@@ -69,6 +69,7 @@ def test_settings_of_the_network_can_be_changed(tmp_path):
         (["--max-time", "5s", "--set", "width"], "KEY=VALUE"),
         (["--max-time", "5s", "--device", "tpu"], "device must be"),
         (["--max-time", "5s", "--data-option", "max_columns=99"], "max_columns"),
+        (["--max-time", "5s", "--count-weight", "1"], "--count-weight must be 0"),
     ],
 )
 def test_arguments_that_do_not_fit(arguments, message):

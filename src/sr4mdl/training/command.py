@@ -217,6 +217,11 @@ def make_train_config(
         raise ValueError(
             "one of --max-time, --max-samples, --total-time, --total-samples is needed"
         )
+    if args.count_weight > 0 and not paper:
+        raise ValueError(
+            "--count-weight must be 0 unless the network is of the architecture "
+            f"tokens, got {args.count_weight} for {model.architecture}"
+        )
     on_gpu = device.type == "cuda"
     return TrainConfig(
         schedule=ScheduleConfig(

@@ -59,11 +59,7 @@ def make_optimizers(
     for key, parameter in learner.named_parameters():
         if parameter.ndim < 2 or "embedding.weight" in key:
             others.append(parameter)
-        elif (
-            name == "muon"
-            and parameter.ndim == 2
-            and min(parameter.shape) >= _NARROWEST
-        ):
+        elif name == "muon" and _is_wide(parameter):
             wide.append(parameter)
         else:
             matrices.append(parameter)
