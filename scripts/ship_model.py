@@ -8,16 +8,15 @@ generated states.
 """
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
 
 import torch
 
-from sr4mdl.mdlformer.card import TrainingFacts
+from sr4mdl.mdlformer.card import facts_of
 from sr4mdl.mdlformer.checkpoint import load_model, save_model
 from sr4mdl.mdlformer.guide import DEFAULT_PATH
 from sr4mdl.mdlformer.onnx_export import INPUT_NAMES, export_checkpoint
-from sr4mdl.training.source import CorpusSource, SourceConfig
+from sr4mdl.training.source_table import SourceRequest, draw_batches
 
 N_BATCHES = 4
 SEED = 2_000_003
@@ -31,10 +30,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DEFAULT_PATH.parent)
     args = parser.parse_args()
     loaded = load_model(args.checkpoint)
-    facts = TrainingFacts(
-        **{entry.name: loaded.card[entry.name] for entry in fields(TrainingFacts)}
-    )
-    save_model(args.out, loaded.network, facts, dtype="float16")
+    save_model(args.out, loaded.network, facts_of(loaded.card), dtype="float16")
     # From the weights as shipped, so that both files hold the same network.
     export_checkpoint(
         args.out,
@@ -48,17 +44,12 @@ def main() -> None:
 
 def generated_feeds(n_rows: int) -> list[dict[str, object]]:
     """Return inputs of generated states."""
-    config = SourceConfig(
-        batch_size=256, n_rows=n_rows, n_candidates=n_rows * 5 // 3, seed=SEED
+    request = SourceRequest(
+        batch_size=256, n_rows=n_rows, device=torch.device("cpu"), seed=SEED
     )
-    source = CorpusSource(config, torch.device("cpu"), compile=False)
-    try:
-        batches = [source.next_batch() for _ in range(N_BATCHES)]
-    finally:
-        source.close()
     return [
         {name: getattr(batch, name).numpy() for name in INPUT_NAMES}
-        for batch in batches
+        for batch in draw_batches("corpus", request, N_BATCHES)
     ]
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -66,6 +66,13 @@ class TrainingFacts:
     """How well the weights did, on what."""
     commit: str | None = None
     """Commit of the code that trained them."""
+
+
+def facts_of(card: Mapping[str, Any]) -> TrainingFacts:
+    """Return the facts that a card tells, to hand them on."""
+    return TrainingFacts(
+        **{entry.name: card[entry.name] for entry in fields(TrainingFacts)}
+    )
 
 
 def make_card(kind: Kind, config: ModelConfig, facts: TrainingFacts) -> dict[str, Any]:

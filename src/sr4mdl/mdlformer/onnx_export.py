@@ -11,7 +11,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 
 from sr4mdl.mdlformer.card import (
     TrainingFacts,
+    facts_of,
     file_entry,
     make_card,
     write_atomically,
@@ -126,8 +126,7 @@ def export_checkpoint(
         As in :func:`export_onnx`.
     """
     loaded = load_model(checkpoint)
-    names = [entry.name for entry in fields(TrainingFacts)]
-    facts = TrainingFacts(**{name: loaded.card[name] for name in names})
+    facts = facts_of(loaded.card)
     return export_onnx(loaded.network, path, facts, half=half, feeds=feeds)
 
 

@@ -32,7 +32,7 @@ from sr4mdl.training.metrics_log import MetricsLog
 from sr4mdl.training.optimizers import OPTIMIZERS
 from sr4mdl.training.schedule import DECAYS, ScheduleConfig, parse_duration
 from sr4mdl.training.side_stream import SideStreamSource
-from sr4mdl.training.source_table import SOURCES, SourceRequest
+from sr4mdl.training.source_table import SOURCES, SourceRequest, draw_batches
 from sr4mdl.training.state import TRAINING_STEM
 
 _HELD_OUT_SEED: Final = 1_000_003
@@ -198,11 +198,7 @@ def _held_out(args: argparse.Namespace, request: SourceRequest) -> list[DeviceBa
     if args.held_out < 1:
         return []
     other = replace(request, seed=args.seed + _HELD_OUT_SEED, n_workers=1)
-    source = SOURCES[args.data](other).source
-    try:
-        return [source.next_batch() for _ in range(args.held_out)]
-    finally:
-        _close(source)
+    return draw_batches(args.data, other, args.held_out)
 
 
 def make_train_config(

@@ -98,7 +98,8 @@ class Muon(torch.optim.Optimizer):
     """
 
     found_inf: Tensor | None = None
-    """Set to 1 on the device to leave the parameters as they are in the next step."""
+    """Set to 1 on the device to leave the parameters, but for their decay, as they
+    are in the next step."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from sr4mdl.training.batch import Source, ToySource
+from sr4mdl.training.batch import ClosableSource, DeviceBatch, Source, ToySource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +91,13 @@ SOURCES: Final[Mapping[str, Callable[[SourceRequest], OpenedSource]]] = {
     "toy": open_toy_source,
 }
 """Functions that open a source, by name."""
+
+
+def draw_batches(name: str, request: SourceRequest, count: int) -> list[DeviceBatch]:
+    """Return the first batches of a source of its own, which is closed again."""
+    source = SOURCES[name](request).source
+    try:
+        return [source.next_batch() for _ in range(count)]
+    finally:
+        if isinstance(source, ClosableSource):
+            source.close()
