@@ -48,7 +48,10 @@ def documents():
     }  # fmt: skip
     figures = dict.fromkeys(measures.VALUE_MEASURES, 0.5)
     record = {**figures, "mean_length": 10.0, "relative_rmse": 0.05}
-    panels = {"rows": [{"rows": 25, **record}], "unary": [{"unary": 1, **record}]}
+    panels = {
+        "rows": [{"rows": 25, **record}], "unary": [{"unary": 1, **record}],
+        "strategy": [{"strategy": "concurrent", "seed": 0, **record}],
+    }  # fmt: skip
     return [
         {"bench": "casestudy", "name": "case",
          "cases": [{"problem": "p", "formula": "x*z", "steps": [step, end]}]},

@@ -124,6 +124,18 @@ def test_formula_comes_back(seed, length):
     assert [n.name for n in back.prefix()] == [n.name for n in formula.prefix()]
 
 
+def test_constants_by_their_sign_alone():
+    formula = parse("x1*(-3.5) + 2.5")
+    tokens = formula_to_tokens(formula, ["x0", "x1"], digits=False)
+    assert sorted(tokens) == [
+        POSITIVE,
+        NEGATIVE,
+        FIRST_VARIABLE + 1,
+        *sorted(FIRST_OPERATOR + get_operator(name).opcode for name in ("add", "mul")),
+    ]
+    assert len(tokens) == formula.length
+
+
 def test_formula_needs_its_variables():
     with pytest.raises(ValueError, match="'z' is missing"):
         formula_to_tokens(parse("z + 1"), ["x0"])

@@ -107,6 +107,32 @@ def test_strategies_of_the_paper(strategy, tmp_path):
     assert all(loss == 0.0 for loss in align)
 
 
+def test_alignment_teaches_the_readout_without_being_steered_by_it():
+    batch = ToySource(32, 8, CPU, seed=1).next_batch()
+    gradients = []
+    for value_weight in (0.0, 10.0):
+        config = make_config(
+            schedule={"strategy": "sequential"},
+            loss=LossConfig(value_loss="squared", value_weight=value_weight),
+        )
+        trainer = make_trainer(config, model=PRESETS["tiny-tokens"])
+        trainer._forward_backward(batch, "align")
+        gradients.append(
+            {
+                name: parameter.grad
+                for name, parameter in trainer.learner.named_parameters()
+                if parameter.grad is not None
+            }
+        )
+    without, taught = gradients
+    readout = [name for name in taught if ".readout." in name]
+    assert len(readout) == 4
+    for name in readout:
+        assert taught[name].abs().sum() > 0
+    for name in set(taught) - set(readout) - {"network.spread"}:
+        torch.testing.assert_close(taught[name], without[name])
+
+
 def states_of(trainer):
     moments = {
         f"{name}/{key}": value

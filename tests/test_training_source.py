@@ -181,3 +181,21 @@ def test_batches_hold_no_refused_state_and_none_is_lost() -> None:
     assert counted.n_refused > 0
     assert left is not None
     assert 130 + left.n_states == counted.n_states - counted.n_refused
+
+
+def test_signs_for_constants_make_as_many_tokens_as_the_formula_is_long() -> None:
+    config = quiet_config(
+        distribution="paper", with_formula=True, constants="sign", bank_capacity=64
+    )
+    assert (config.n_tokens, quiet_config().n_tokens) == (56, 80)
+    ring = SkeletonRing(config, seed=1)
+    ring.renew(60)
+    states = sample_states(ring.bank, ring.n_filled, 50, 2, config.rates("align"))
+    assert ring.tokens is not None
+    lengths = (ring.tokens[states.formula] != 0).sum(axis=1)
+    np.testing.assert_array_equal(lengths, states.value)
+
+
+def test_unknown_constants_are_named() -> None:
+    with pytest.raises(ValueError, match="constants must be digits or sign, got 'all'"):
+        quiet_config(constants="all")

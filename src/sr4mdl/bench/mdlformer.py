@@ -2,8 +2,9 @@
 
 Pairs of formula and table are drawn from the paper's distribution, as in its tables
 and ablation figures: whole formulas over Gaussian mixtures. Panels vary one thing at a
-time: rows, feature noise, number of variables, of unary and of binary operators.
-Needs the ``train`` extra, because the tables are made as in training.
+time: rows, feature noise, number of variables, of unary and of binary operators; the
+panel ``strategy`` trains networks of its own. Needs the ``train`` extra, because the
+tables are made as in training.
 """
 
 import json
@@ -19,12 +20,17 @@ import numpy as np
 
 from sr4mdl._typing import FloatArray
 from sr4mdl.bench.documents import write_document
+from sr4mdl.bench.measures import setting_text
 from sr4mdl.bench.ranking import value_metrics
+from sr4mdl.bench.strategies import DEFAULT_ROUNDS, measure_strategies
+from sr4mdl.bench.suite_command import BenchOptionError
 
 if TYPE_CHECKING:
     from sr4mdl.training.batch import DeviceBatch
 
 PANELS: Final = ("rows", "noise", "variables", "unary", "binary")
+"""Panels of one network; ``strategy`` is not among them, nor in ``all``."""
+STRATEGY_PANEL: Final = "strategy"
 _ROWS: Final = (25, 50, 100, 200, 400)
 _NOISE: Final = (0.0, 0.001, 0.01, 0.1)
 
@@ -50,13 +56,28 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=200, help="rows per pair")
     parser.add_argument("--seed", type=int, default=12345)
     parser.add_argument(
-        "--panels", default="", help=f"comma-separated, of {', '.join(PANELS)}, or all"
-    )
+        "--panels", default="",
+        help=f"comma-separated, of {', '.join(PANELS)}, or all (of these); or "
+        "strategy, which trains networks first",
+    )  # fmt: skip
     parser.add_argument("--device", default="cpu", help="where a checkpoint runs")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="JSON for the report"
     )
     parser.add_argument("--json", action="store_true", help="last line is JSON")
+    group = parser.add_argument_group("panel strategy")
+    group.add_argument(
+        "--rounds", type=int, default=DEFAULT_ROUNDS, help="batches a network"
+    )
+    group.add_argument("--seeds", type=int, default=1, help="networks a strategy")
+    group.add_argument(
+        "--train", default="", metavar="ARGUMENTS",
+        help="further arguments of sr4mdl train, as \"--rows 64 --optimizer muon\"",
+    )  # fmt: skip
+    group.add_argument(
+        "--keep", type=Path, default=Path("strategies"), metavar="DIR",
+        help="where networks and finished measures are kept (default: strategies)",
+    )  # fmt: skip
 
 
 def make_pairs(
@@ -191,44 +212,64 @@ def measure_panel(
     for value, options in settings:
         rows = options.pop("n_rows", n_rows)
         pairs = make_pairs(n_pairs, rows, seed, device=device, **options)
-        metrics = value_metrics(pairs.truth, predict(pairs.batch))
-        mean_length = float(pairs.truth.mean())
-        records.append(
-            {
-                panel: value,
-                **metrics,
-                "mean_length": mean_length,
-                "relative_rmse": metrics["rmse"] / mean_length,
-            }
-        )
+        records.append({panel: value, **measure_pairs(pairs, predict)})
     return records
+
+
+def measure_pairs(pairs: Pairs, predict: Predict) -> dict[str, float]:
+    """Return the measures of a network on pairs, with their mean length."""
+    metrics = value_metrics(pairs.truth, predict(pairs.batch))
+    mean_length = float(pairs.truth.mean())
+    return {
+        **metrics,
+        "mean_length": mean_length,
+        "relative_rmse": metrics["rmse"] / mean_length,
+    }
+
+
+def _records(
+    panel: str, arguments: Namespace, pairs: Pairs, predict: Predict
+) -> list[dict[str, Any]]:
+    """Return the records of a panel, as the arguments say."""
+    device = arguments.device
+    if panel == STRATEGY_PANEL:
+        return measure_strategies(
+            arguments.keep, rounds=arguments.rounds, n_seeds=arguments.seeds,
+            given=arguments.train,
+            measure=lambda path: measure_pairs(pairs, load_predictor(path, device)),
+        )  # fmt: skip
+    return measure_panel(
+        panel, predict, max(64, arguments.pairs // 4), arguments.rows,
+        arguments.seed, device,
+    )  # fmt: skip
 
 
 def run(arguments: Namespace) -> int:
     """Run the command."""
     panels = PANELS if arguments.panels == "all" else arguments.panels.split(",")
+    for panel in filter(None, panels):
+        if panel not in (*PANELS, STRATEGY_PANEL):
+            raise BenchOptionError(
+                f"--panels: must be of {', '.join([*PANELS, STRATEGY_PANEL])}, or all, "
+                f"got {panel!r}"
+            )
     predict = load_predictor(arguments.weights, arguments.device)
     pairs = make_pairs(
         arguments.pairs, arguments.rows, arguments.seed, device=arguments.device
     )
     result: dict[str, Any] = {
         "bench": "mdlformer", "pairs": arguments.pairs, "rows": arguments.rows,
-        "mean_length": float(pairs.truth.mean()),
-        **value_metrics(pairs.truth, predict(pairs.batch)),
-        "panels": {},
+        **measure_pairs(pairs, predict), "panels": {},
     }  # fmt: skip
     out = sys.stdout
     for name in ("rmse", "r2", "auc", "auc_paper", "spearman", "pearson", "ndcg5"):
         out.write(f"{name:10} {result[name]:.4f}\n")
     for panel in filter(None, panels):
-        records = measure_panel(
-            panel, predict, max(64, arguments.pairs // 4), arguments.rows,
-            arguments.seed, arguments.device,
-        )  # fmt: skip
+        records = _records(panel, arguments, pairs, predict)
         result["panels"][panel] = records
         for record in records:
             out.write(
-                f"{panel} {record[panel]:g}: RMSE {record['rmse']:.2f} "
+                f"{panel} {setting_text(record[panel])}: RMSE {record['rmse']:.2f} "
                 f"({100 * record['relative_rmse']:.0f} % of the mean length) "
                 f"AUC {record['auc']:.3f}\n"
             )

@@ -63,13 +63,18 @@ def value_table(documents: Sequence[Document]) -> Table:
     return header, body
 
 
+def setting_text(setting: float | str) -> str:
+    """Return the setting of a panel's record as people write it."""
+    return setting if isinstance(setting, str) else f"{setting:g}"
+
+
 def panel_table(documents: Sequence[Document], panel: str) -> Table:
     """Return one ablation panel."""
     header = ["network", panel, "RMSE", "RMSE / mean length", "AUC"]
     body = [
         [
             document["name"],
-            f"{record[panel]:g}",
+            setting_text(record[panel]),
             f"{record['rmse']:.2f}",
             f"{record['relative_rmse']:.3f}",
             f"{record['auc']:.3f}",

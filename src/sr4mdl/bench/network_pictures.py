@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from sr4mdl.bench.measures import setting_text
 from sr4mdl.bench.pictures import new_figure, save
 
 _PANEL_TITLES: Final = {
@@ -13,6 +14,7 @@ _PANEL_TITLES: Final = {
     "variables": "variables",
     "unary": "unary operators",
     "binary": "binary operators",
+    "strategy": "training strategy",
 }
 _NORMALISED: Final = ("variables", "unary", "binary")
 """Panels in which the paper also draws RMSE over the mean length."""
@@ -124,11 +126,14 @@ def ablation(documents: Sequence[dict[str, Any]], path: Path) -> bool:
 def _draw_panel(
     axes: Any, panel: str, records: Sequence[dict[str, Any]], number: int, name: str
 ) -> None:
+    if panel == "strategy":
+        _draw_strategies(axes, records)
+        return
     places: list[float] = [record[panel] for record in records]
     if panel in ("rows", "noise"):
         # Their settings are spread over decades; equal steps are easier to read.
         places = list(range(len(records)))
-        ticks = [f"{record[panel]:g}" for record in records]
+        ticks = [setting_text(record[panel]) for record in records]
         for one in axes:
             one.set_xticks(places, ticks)
     else:
@@ -143,3 +148,12 @@ def _draw_panel(
             places, scaled, "--", color=f"C{number}", lw=1,
             label=f"{name}: 10 x RMSE / mean length",
         )  # fmt: skip
+
+
+def _draw_strategies(axes: Any, records: Sequence[dict[str, Any]]) -> None:
+    """Draw a point for each network, those of one strategy above each other."""
+    names = list(dict.fromkeys(record["strategy"] for record in records))
+    places = [names.index(record["strategy"]) for record in records]
+    for one, measure in zip(axes, ("rmse", "auc"), strict=True):
+        one.plot(places, [record[measure] for record in records], "ko", markersize=4)
+        one.set_xticks(range(len(names)), names, rotation=20)

@@ -98,6 +98,10 @@ class Network(nn.Module, ABC):
         """Return mean, log spread, policy and summary as plain tensors."""
 
     @abstractmethod
+    def value_of(self, summary: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log spread of the value, read from summaries (B, W)."""
+
+    @abstractmethod
     def compilable_parts(self) -> list[nn.Module]:
         """Return the repeated parts that are worth compiling one by one."""
 
@@ -261,6 +265,10 @@ class CellsNetwork(Network):
         )
         self.readout = _ColumnReadout(config)
 
+    def value_of(self, summary: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log spread of the value, read from summaries (B, W)."""
+        return self._value(self.readout.heads.value(summary))
+
     def compilable_parts(self) -> list[nn.Module]:
         """Return the embedding, the layers over cells and the readout."""
         return [self.embedding, *self.layers, self.readout]
@@ -346,6 +354,10 @@ class RowsNetwork(Network):
             nn.Linear(width, width), nn.GELU(), nn.Linear(width, N_MOVES)
         )
 
+    def value_of(self, summary: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log spread of the value, read from summaries (B, W)."""
+        return self._value(self.value(summary))
+
     def compilable_parts(self) -> list[nn.Module]:
         """Return the embedding and the layers."""
         return [self.embedding, *self.layers]
@@ -362,7 +374,7 @@ class RowsNetwork(Network):
         rows = self.final_norm(rows).to(rows.dtype)
         summary = self.summary(self.pooling(rows, bias.unsqueeze(-1)).flatten(1))
         policy = self.layout.mask(self.policy(summary), column_mask)
-        return *self._value(self.value(summary)), policy, summary.float()
+        return *self.value_of(summary), policy, summary.float()
 
 
 class _TokenEmbedding(nn.Module):
@@ -440,6 +452,12 @@ class TokensNetwork(Network):
         )
         self.spread = nn.Parameter(torch.zeros(1))
 
+    def value_of(self, summary: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log spread of the value, read from summaries (B, W)."""
+        mean = self.readout(summary)
+        spread = self.spread.expand(mean.shape[0], 1).to(mean.dtype)
+        return self._value(torch.cat([mean, spread], -1))
+
     def compilable_parts(self) -> list[nn.Module]:
         """Return the map from numbers to rows and the layers."""
         return [self.embedding, *self.layers]
@@ -460,11 +478,9 @@ class TokensNetwork(Network):
             rows = layer(rows, bias[:, None, None, :])
         pooled = self.pooling(rows, bias.unsqueeze(-1)).squeeze(-2)
         summary = self.projection(pooled)
-        mean = self.readout(summary)
-        spread = self.spread.expand(mean.shape[0], 1).to(mean.dtype)
         legal = self.layout.legal(column_mask)
         policy = self.layout.mask(legal.float() * 0.0, column_mask)
-        return *self._value(torch.cat([mean, spread], -1)), policy, summary.float()
+        return *self.value_of(summary), policy, summary.float()
 
 
 def build_network(config: ModelConfig) -> Network:

@@ -76,7 +76,9 @@ def tokens_to_number(sign: int, mantissa: int, exponent: int) -> float:
     return -size if sign == NEGATIVE else size
 
 
-def formula_to_tokens(expression: Expression, variables: Sequence[str]) -> list[int]:
+def formula_to_tokens(
+    expression: Expression, variables: Sequence[str], *, digits: bool = True
+) -> list[int]:
     """Return the tokens of a formula in prefix order.
 
     Parameters
@@ -85,6 +87,9 @@ def formula_to_tokens(expression: Expression, variables: Sequence[str]) -> list[
         Built-in operators only.
     variables : sequence of str
         Names by position, at most ten; all variables of the formula must be there.
+    digits : bool, default=True
+        Whether constants are told in full; otherwise each is its sign alone, and the
+        tokens are as many as the formula is long.
 
     Returns
     -------
@@ -113,7 +118,8 @@ def formula_to_tokens(expression: Expression, variables: Sequence[str]) -> list[
             tokens.append(FIRST_VARIABLE + positions[node.name])
         else:
             assert node.value is not None
-            tokens.extend(number_to_tokens(node.value))
+            told = number_to_tokens(node.value)
+            tokens.extend(told if digits else told[:1])
     return tokens
 
 

@@ -130,7 +130,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train as the arguments say; the last line of output is one JSON document.
+    """Train as the arguments say; the last line of output is one JSON document."""
+    document = train(args)
+    if document is not None:
+        sys.stdout.write(json.dumps(document) + "\n")
+    return 0
+
+
+def train(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Train as the arguments say; return how it ended, in the leading process.
 
     Raises
     ------
@@ -181,16 +189,15 @@ def run(args: argparse.Namespace) -> int:
         log.close()
         if world.size > 1:
             torch.distributed.destroy_process_group()
-    if world.leads:
-        document = {
-            "reason": summary.reason,
-            "samples": summary.samples,
-            "elapsed": round(summary.elapsed, 1),
-            "out": None if args.out is None else str(args.out),
-            **summary.metrics,
-        }
-        sys.stdout.write(json.dumps(document) + "\n")
-    return 0
+    if not world.leads:
+        return None
+    return {
+        "reason": summary.reason,
+        "samples": summary.samples,
+        "elapsed": round(summary.elapsed, 1),
+        "out": None if args.out is None else str(args.out),
+        **summary.metrics,
+    }
 
 
 def _held_out(args: argparse.Namespace, request: SourceRequest) -> list[DeviceBatch]:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -163,6 +163,11 @@ class Learner(nn.Module):
         output = self.network(
             batch.columns, batch.target, batch.column_mask, batch.row_mask
         )
+        if phase == "align":
+            # The readout learns what it can make of the summaries and has no part in
+            # shaping them: the error tells how far alignment has come.
+            mean, log_spread = self.network.value_of(output.summary.detach())
+            output = replace(output, value_mean=mean, value_log_spread=log_spread)
         vectors = None
         if phase != "predict":
             if self.formulas is None or batch.formula_tokens is None:

@@ -208,13 +208,12 @@ def compute_losses(
         Whether the network has a policy head to train.
     """
     zero = output.value_mean.sum() * 0.0
-    value = policy = align = count = zero
-    if phase != "align":
-        weighted = value_losses(output, batch.value, config) * batch.weight
-        value = weighted.sum() / whole.states
-        if has_policy:
-            each = policy_losses(output.policy, batch.moves, config.uniform_share)
-            policy = (each * batch.weight).sum() / whole.with_moves
+    policy = align = count = zero
+    weighted = value_losses(output, batch.value, config) * batch.weight
+    value = weighted.sum() / whole.states
+    if has_policy and phase != "align":
+        each = policy_losses(output.policy, batch.moves, config.uniform_share)
+        policy = (each * batch.weight).sum() / whole.with_moves
     if phase != "predict":
         if formulas is None:
             raise ValueError("formulas must be given to align, got None")

@@ -15,13 +15,18 @@ import random
 import time
 from dataclasses import dataclass
 from multiprocessing import shared_memory
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sr4mdl.corpus.formulas import VARIABLE_NAMES, Distribution, sample_formula
+from sr4mdl.corpus.formulas import (
+    MAX_LENGTH,
+    VARIABLE_NAMES,
+    Distribution,
+    sample_formula,
+)
 from sr4mdl.corpus.skeletons import (
     SkeletonBank,
     SkeletonTooLargeError,
@@ -45,7 +50,9 @@ from sr4mdl.training.inputs import DEFAULT_SHARES, MIXTURE_ONLY, draw_inputs
 LARGEST_VALUE: Final = 1e30
 """Rows with larger magnitudes than this are outside the domain."""
 
-
+_MAX_TOKENS_WITH_DIGITS: Final = 80
+"""None among 6,000 of the paper's formulas has more."""
+_MAX_TOKENS: Final = -(-MAX_LENGTH // 8) * 8
 _WORKER_NICENESS: Final = 15
 FEWEST_ROWS: Final = 16
 """States that keep fewer rows are refused, unless told otherwise."""
@@ -83,6 +90,8 @@ class SourceConfig:
     """Share of states whose variables are random functions of hidden ones."""
     with_formula: bool = False
     """Whether batches carry the formula's tokens, for alignment."""
+    constants: Literal["digits", "sign"] = "digits"
+    """How these tokens tell constants: in three tokens, or by their sign alone."""
     seed: int = 0
     """Seed of everything; each worker derives its own."""
 
@@ -100,11 +109,20 @@ class SourceConfig:
                 raise ValueError(
                     f"{name} must be at least 1, got {getattr(self, name)}"
                 )
+        if self.constants not in ("digits", "sign"):
+            raise ValueError(
+                f"constants must be digits or sign, got {self.constants!r}"
+            )
 
     @property
     def draw_size(self) -> int:
         """States that are drawn and computed at once."""
         return self.batch_size * self.batches_per_draw
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens a formula has at most; longer ones are drawn again."""
+        return _MAX_TOKENS_WITH_DIGITS if self.constants == "digits" else _MAX_TOKENS
 
     def rates(self, phase: Phase) -> StateRates:
         """Return the rates for the state sampler in a phase of training.
@@ -122,10 +140,6 @@ class SourceConfig:
         return PAIR_RATES._replace(latent=self.latent_rate, redraw=0.5, shuffle=True)
 
 
-MAX_FORMULA_TOKENS: Final = 80
-"""Longer formulas (none among 6,000 of the paper's) are drawn again."""
-
-
 class SkeletonRing:
     """A bank that is renewed row by row from a seeded stream of formulas."""
 
@@ -134,7 +148,7 @@ class SkeletonRing:
         self.rng = random.Random(seed)
         self.bank = SkeletonBank.empty(config.bank_capacity)
         self.tokens = (
-            np.zeros((config.bank_capacity, MAX_FORMULA_TOKENS), np.int16)
+            np.zeros((config.bank_capacity, config.n_tokens), np.int16)
             if config.with_formula
             else None
         )
@@ -154,8 +168,10 @@ class SkeletonRing:
             if self.tokens is not None:
                 from sr4mdl.mdlformer.tokens import formula_to_tokens
 
-                ids = formula_to_tokens(formula.expression, names)
-                if len(ids) > MAX_FORMULA_TOKENS:
+                ids = formula_to_tokens(
+                    formula.expression, names, digits=self.config.constants == "digits"
+                )
+                if len(ids) > self.config.n_tokens:
                     continue
                 self.tokens[self.position] = 0
                 self.tokens[self.position, : len(ids)] = ids
@@ -165,26 +181,29 @@ class SkeletonRing:
             made += 1
 
 
-def _array_specification(n_states: int) -> list[tuple[str, tuple[int, ...], Any]]:
+def _array_specification(
+    config: SourceConfig,
+) -> list[tuple[str, tuple[int, ...], Any]]:
+    n_states = config.draw_size
     empty: dict[str, Any] = StateArrays.empty(0)._asdict()
     return [
         (name, (n_states, *array.shape[1:]), array.dtype)
         for name, array in empty.items()
-    ] + [("tokens", (n_states, MAX_FORMULA_TOKENS), np.dtype(np.int16))]
+    ] + [("tokens", (n_states, config.n_tokens), np.dtype(np.int16))]
 
 
-def _slot_size(n_states: int) -> int:
+def _slot_size(config: SourceConfig) -> int:
     return sum(
         -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // 64) * 64
-        for _, shape, dtype in _array_specification(n_states)
+        for _, shape, dtype in _array_specification(config)
     )
 
 
-def _slot_views(buffer: Any, slot: int, n_states: int) -> dict[str, Any]:
+def _slot_views(buffer: Any, slot: int, config: SourceConfig) -> dict[str, Any]:
     """Return the arrays that lie in one slot of the shared memory."""
-    offset = slot * _slot_size(n_states)
+    offset = slot * _slot_size(config)
     views = {}
-    for name, shape, dtype in _array_specification(n_states):
+    for name, shape, dtype in _array_specification(config):
         views[name] = np.ndarray(shape, dtype, buffer=buffer, offset=offset)
         offset += -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // 64) * 64
     return views
@@ -219,7 +238,7 @@ def _work(
             ring.bank, ring.n_filled, config.draw_size, seeds.getrandbits(31),
             config.rates(PHASES[phase.value]),
         )  # fmt: skip
-        views = _slot_views(memory.buf, slot, config.draw_size)
+        views = _slot_views(memory.buf, slot, config)
         for name, array in zip(StateArrays._fields, states, strict=True):
             views[name][...] = array
         if ring.tokens is not None:
@@ -415,7 +434,7 @@ class CorpusSource:
         context = multiprocessing.get_context("spawn")
         self._n_slots = self._SLOTS_PER_WORKER * config.n_workers
         self._memory = shared_memory.SharedMemory(
-            create=True, size=self._n_slots * _slot_size(config.draw_size)
+            create=True, size=self._n_slots * _slot_size(config)
         )
         # Until told: pairs that may be aligned, where that can be.
         first: Phase = "both" if config.with_formula else "predict"
@@ -465,7 +484,7 @@ class CorpusSource:
                         f"{len(dead)} corpus workers ended with exit codes "
                         f"{[worker.exitcode for worker in dead]}"
                     ) from None
-        views = _slot_views(self._memory.buf, slot, self.config.draw_size)
+        views = _slot_views(self._memory.buf, slot, self.config)
         if not self.config.with_formula:
             del views["tokens"]
         counts = torch.from_numpy(views["n_columns"].astype(np.int64))
