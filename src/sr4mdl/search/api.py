@@ -9,16 +9,17 @@ import numpy as np
 from sr4mdl._typing import FloatArray
 from sr4mdl.closing.threads import single_thread
 from sr4mdl.data import Dataset
-from sr4mdl.expressions import constant, variable
+from sr4mdl.expressions import apply, constant, variable
 from sr4mdl.mdlformer.guide import Guide, OnnxGuide, UniformGuide
 from sr4mdl.moves import MAX_COLUMNS
 from sr4mdl.search.actions import ActionTable
 from sr4mdl.search.budget import Budget, Statistics, StopReason, noting_interrupts
 from sr4mdl.search.config import SearchConfig
 from sr4mdl.search.events import Listener, Reporter
+from sr4mdl.search.extension import Extension
 from sr4mdl.search.gp import GeneticSearch
 from sr4mdl.search.guided import GuideCaller, GuidedSearch
-from sr4mdl.search.judge import N_FINALISTS, Judge, Solution
+from sr4mdl.search.judge import N_FINALISTS, NEAR_BITS, Judge, Solution
 from sr4mdl.search.memory import (
     MAX_FORMULAS,
     Keeper,
@@ -29,6 +30,7 @@ from sr4mdl.search.memory import (
     restore_tree,
     shaping_settings,
 )
+from sr4mdl.search.origins import columns_with_origin, shift_to_zero
 from sr4mdl.search.plain import PlainSearch
 from sr4mdl.search.readout import NOTHING, Reading, Readout
 from sr4mdl.search.rows import SearchData
@@ -318,6 +320,11 @@ class _Run:
             return "exhausted"
         self.reporter.enter("closing")
         root, reading, tier = self.root(eligible)
+        if any(one.expression.name is None for one in root.columns):
+            self.notes.append(
+                "the table looks standardised: searched with its columns counted "
+                "from where they begin"
+            )
         reason = self.stopper.reason()
         if reason is not None:
             return reason
@@ -345,13 +352,17 @@ class _Run:
     def root(self, eligible: dict[int, Column]) -> tuple[State, Reading, int]:
         """Choose the root and read it out; with many variables, grow it."""
         if self.resumed is not None and self.resumed.root:
-            known = set(self.resumed.root)
-            again = [one for one in eligible.values() if str(one.expression) in known]
-            if len(again) == len(known):
+            columns = tuple(eligible.values())
+            offered = {
+                str(one.expression): one for one in (*columns, *self.from_zero(columns))
+            }
+            known = self.resumed.root
+            if all(text in offered for text in known):
                 # It was read out by the earlier search.
                 if not self.stopper.solved:
                     self.smooth()
-                return State.of(tuple(again), self.target()), NOTHING, 2
+                again = tuple(offered[text] for text in known)
+                return State.of(again, self.target()), NOTHING, 2
         kept = list(eligible)
         scores = np.zeros(len(self.data.names))
         crowded = len(eligible) > MAX_COLUMNS
@@ -376,9 +387,50 @@ class _Run:
             kept = grown
         if crowded:
             self.note_screening(eligible, kept)
-        return root, reading, tier
+        return self.read_from_zero(root, reading, tier)
 
-    def read_root(self, columns: tuple[Column, ...]) -> tuple[State, Reading, int]:
+    def from_zero(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Return variables with the standardised ones counted from where they begin.
+
+        Nothing if the table is not standardised or sums are not allowed.
+        """
+        X, names = self.data.all.X, self.data.names
+        places = {names[place]: place for place in columns_with_origin(X)}
+        allowed = self.config.limits.operators
+        if not places or (allowed is not None and "add" not in allowed):
+            return ()
+        counted = []
+        for column in columns:
+            place = places.get(str(column.expression))
+            if place is not None:
+                shift = shift_to_zero(X[:, place])
+                moved = apply("add", column.expression, constant(shift))
+                column = self.columns.intern(moved, column.values + shift)
+            counted.append(column)
+        return tuple(counted)
+
+    def read_from_zero(
+        self, root: State, reading: Reading, tier: int
+    ) -> tuple[State, Reading, int]:
+        """Close the root of a standardised table from its zeros as well.
+
+        Return that root unless its closing gave the longer code by far: with few rows
+        shifts do not pay at once, and they are fewer than what makes up for them.
+        """
+        if self.stopper.reason() is not None or self.stopper.solved:
+            return root, reading, tier
+        if self.config.families != "all":
+            return root, reading, tier
+        columns = self.from_zero(root.columns)
+        if not columns or self.stopper.convinced:
+            return root, reading, tier
+        other = self.read_root(columns, time_share=0.25)
+        longer = other[1].bits > reading.bits + NEAR_BITS
+        return (root, reading, tier) if longer else other
+
+    def read_root(
+        self, columns: tuple[Column, ...], time_share: float = 0.5
+    ) -> tuple[State, Reading, int]:
         """Close the root; if not solved at once, without noise and in full."""
         root = State.of(columns, self.target())
         reading = self.readout.quick(root)
@@ -390,7 +442,7 @@ class _Run:
             reading = self.readout.quick(root)
         if self.stopper.convinced:
             return root, reading, 1
-        full = self.readout.full(root, time_share=0.5)
+        full = self.readout.full(root, time_share)
         return (root, reading, 1) if full is None else (root, full, 2)
 
     def target(self) -> Target:
@@ -469,9 +521,13 @@ class _Run:
             self.take_up(plain, actions)
             return plain.run()
         assert caller is not None
+        extension = None
+        if config.families == "all":
+            extension = Extension(root, self.columns, self.readout, self.stopper)
         guided = GuidedSearch(
-            root, actions, caller, self.readout, self.stopper, self.reporter, config
-        )
+            root, actions, caller, self.readout, self.stopper, self.reporter, config,
+            extension,
+        )  # fmt: skip
         guided.start(reading.gain, tier)
         self.take_up(guided, actions)
         return guided.run()

@@ -17,6 +17,7 @@ from sr4mdl.search.actions import ActionTable
 from sr4mdl.search.budget import Budget, StopReason
 from sr4mdl.search.config import SearchConfig
 from sr4mdl.search.events import Reporter
+from sr4mdl.search.extension import Extension
 from sr4mdl.search.readout import Readout
 from sr4mdl.search.rows import SearchData
 from sr4mdl.search.state import State, pack_states
@@ -27,6 +28,9 @@ REFUTED: Final = (0.0, 3.0, 6.0)
 """Symbols that must be missing where no closing, a quick one or a full one failed:
 had fewer been missing, it would have found them."""
 
+N_CLOSINGS_BEFORE: Final = 3
+"""Full closings before a best formula is extended: a law that the tree would have found
+must not be forestalled by a sum that comes as near."""
 MAX_RANKED_AGAIN: Final = 256
 """Nodes of an earlier run whose moves are ranked at once; others when met."""
 
@@ -62,7 +66,9 @@ class GuidedSearch:
         stopper: Stopper,
         reporter: Reporter,
         config: SearchConfig,
+        extension: Extension | None = None,
     ) -> None:
+        self.extension = extension
         self.actions = actions
         self.caller = caller
         self.readout = readout
@@ -124,7 +130,14 @@ class GuidedSearch:
             rounds += 1
             if rounds % self.config.full_interval == 0:
                 self.close_one_in_full()
+                if rounds >= N_CLOSINGS_BEFORE * self.config.full_interval:
+                    self.extend()
             self.reporter.tick()
+
+    def extend(self) -> None:
+        """Let a new best formula's terms be closed with the variables."""
+        if self.extension is not None:
+            self.extension.run()
 
     def round(self) -> bool:
         """Make one round; return False if no move is left."""

@@ -4,6 +4,7 @@ All modes read their answers out here. Every new state may be closed quickly; st
 that look close to the answer are closed in full, on more rows.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +44,8 @@ class Reading:
     """R2 of the best candidate; 0 if there is none."""
     length: int
     """Symbols of the best candidate; 1 if there is none."""
+    bits: float = math.inf
+    """Code length of the best candidate on the rows it was found on."""
 
 
 NOTHING: Final = Reading(0.0, 0.0, 1)
@@ -126,7 +129,8 @@ class Readout:
         if not result.candidates:
             return NOTHING
         best = result.candidates[0]
-        return Reading(_gain(y, best.rmse), best.r2, best.expression.length)
+        gain = _gain(y, best.rmse)
+        return Reading(gain, best.r2, best.expression.length, best.bits)
 
     def _close_linearly(self, problem: ClosingProblem) -> Reading:
         """Close a state by the linear map of all its columns."""
