@@ -414,8 +414,8 @@ class _Run:
     ) -> tuple[State, Reading, int]:
         """Close the root of a standardised table from its zeros as well.
 
-        Return that root unless its closing gave the longer code by far: with few rows
-        shifts do not pay at once, and they are fewer than what makes up for them.
+        Return that root if its closing explained more, in a code that is not longer by
+        far: with few rows shifts do not pay at once.
         """
         if self.stopper.reason() is not None or self.stopper.solved:
             return root, reading, tier
@@ -425,8 +425,9 @@ class _Run:
         if not columns or self.stopper.convinced:
             return root, reading, tier
         other = self.read_root(columns, time_share=0.25)
-        longer = other[1].bits > reading.bits + NEAR_BITS
-        return (root, reading, tier) if longer else other
+        explains = other[1].gain > reading.gain
+        better = explains and other[1].bits < reading.bits + NEAR_BITS
+        return other if better else (root, reading, tier)
 
     def read_root(
         self, columns: tuple[Column, ...], time_share: float = 0.5

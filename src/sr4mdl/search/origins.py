@@ -22,7 +22,7 @@ MIN_SHARE: Final = 0.5
 _DEVIATIONS: Final = 4.0
 """Standard errors that mean and spread may be off, since rows may have been left out
 after standardising."""
-_SOONER: Final = 0.85
+_SOONER: Final = 0.9
 """Share of the least normal value at which a column must have ended."""
 _DIGITS: Final = 2
 
