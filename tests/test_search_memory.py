@@ -200,4 +200,5 @@ def test_data_of_extreme_size_go_on_too() -> None:
     assert "searched in other units" in second.notes[-1]
     assert not any("not the same" in note for note in second.notes)
     assert second.statistics.n_nodes > first.statistics.n_nodes
-    assert second.best.r2 > first.best.r2 - 1e-3
+    # A shorter code may be one that fits a little less.
+    assert second.best.bits <= first.best.bits + 1e-6
