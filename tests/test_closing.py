@@ -317,3 +317,51 @@ def test_absolute_values_go_where_the_sign_never_changes():
     known = {variable("x"): np.array([1.0, 2.0]), variable("y"): np.array([-1.0, 1.0])}
     formula = parse("abs(x)*abs(y)*abs(0 - x)")
     assert str(without_idle_abs(formula, known, 2)) == "x*abs(y)*(-(0 - x))"
+
+
+ZEROS = np.round(np.random.default_rng(7).uniform(0.0, 4.0, (200, 2)), 1)
+ZEROS[:5, 0] = 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b*sin(a)",
+        "2.5*b*a^1.5",
+        "0.3*a*sin(6*a)",
+        "b*a^2 + b",
+        "a/(a + b + 1)",
+        "a^2 + b",
+    ],
+)
+def test_a_few_zeros_hide_no_product(text):
+    y = evaluate_one(parse(text), ZEROS, ("a", "b"))
+    result = close_state(ClosingProblem.root(ZEROS, y, ("a", "b")))
+    assert result.exact
+
+
+def test_rows_with_zeros_are_left_out_only_where_they_are_few():
+    def chosen(columns):
+        problem = ClosingProblem.root(columns, np.ones(len(columns)), ("a",))
+        return state._rows_without_zeros(problem, 1000).tolist()
+
+    one = np.arange(0.0, 20.0)[:, None]
+    assert chosen(one) == list(range(1, 20))
+    assert chosen(np.floor(one / 4.0)) == list(range(20))  # a fifth of them
+    # Without its zeros this column would not vary.
+    assert chosen(np.minimum(one, 1.0)) == list(range(20))
+
+
+def test_what_fails_where_columns_are_zero_keeps_no_other_from_trying(monkeypatch):
+    """Exact without the rows that have zeros, but not with them: all rows are tried."""
+    tries = []
+
+    def run_tiers(self):
+        tries.append(self.without_zeros)
+        return True
+
+    monkeypatch.setattr(state._Closer, "run_tiers", run_tiers)
+    for table, expected in [(ZEROS, [True, False]), (ZEROS + 1.0, [False])]:
+        tries.clear()
+        close_state(ClosingProblem.root(table, table[:, 0] ** 2, ("a", "b")))
+        assert tries == expected

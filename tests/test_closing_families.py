@@ -179,6 +179,19 @@ def test_polynomials_and_their_quotients(rows, y, n_columns):
     check(close_polynomials, rows, y, n_columns)
 
 
+def test_a_few_rows_show_many_terms_if_they_are_exact():
+    """Nine terms of twenty rows; with noise no more than five are tried."""
+    x = np.linspace(-1.0, 1.0, 20)
+    y = sum(x**power for power in range(1, 10))
+    check(close_polynomials, x[:, None], y, 1)
+    noisy = y + 1e-3 * np.random.default_rng(3).normal(size=20)
+    _, bench = bench_of(x[:, None], noisy, NAMES[:1])
+    close_polynomials(bench)
+    assert bench.drafts
+    for draft in bench.drafts:
+        assert all(str(way).count("a") <= 6 for way in draft.write())
+
+
 @pytest.mark.parametrize(
     ("y", "n_columns"),
     [
@@ -190,6 +203,7 @@ def test_polynomials_and_their_quotients(rows, y, n_columns):
         (A / (1.7 + A) - 0.3 * B, 2),
         (1.1 * B + A**2.37, 2),
         (B / (1.0 + np.exp(-1.3 * A)), 2),
+        (1.7 - 0.2 * np.exp(-21.0 * A), 1),
     ],
 )
 def test_inner_constants(y, n_columns):
@@ -208,3 +222,8 @@ def test_sums_are_written_plain_and_with_a_common_factor():
     assert str(plain) == "0.3*x - 0.6*y"
     assert factored.arguments[0].value in (0.3, -0.6)
     assert len(write_sum(0.0, [(2.0, variable("x")), (0.7131, variable("y"))])) == 1
+
+
+def test_many_terms_are_found_one_by_one():
+    y = P * Q + 2.0 * Q * R - P * R + P**3 + 4.0 * Q + 0.5 * R**2
+    check(close_sums, SIGNED, y)

@@ -58,6 +58,24 @@ def test_a_sum_is_found_and_its_error_is_exact(data):
     assert found[0].error < 1e-20
 
 
+def test_the_best_states_go_on_while_that_helps(data):
+    rng, values, weights, dictionary = data
+    target = values[[1, 3, 4, 7, 9]].sum(0)
+    regression = Regression(target, weights, np.ones((1, N_ROWS)))
+    short = PursuitSettings(max_terms=2)
+    assert (
+        max(len(one.members) for one in pursue([regression], dictionary, short)[0]) == 2
+    )
+    settings = PursuitSettings(max_terms=2, max_tail=8)
+    found, _ = pursue([regression], dictionary, settings)
+    exact = [one for one in found if sorted(one.members) == [1, 3, 4, 7, 9]]
+    assert exact[0].error < 1e-20
+    # Of noise every member takes a little: nobody goes on.
+    noise = Regression(rng.normal(size=N_ROWS), weights, np.ones((1, N_ROWS)))
+    found, _ = pursue([noise], dictionary, settings)
+    assert max(len(one.members) for one in found) == 2
+
+
 def test_all_pairs_match_brute_force(data):
     rng, values, weights, dictionary = data
     target = rng.normal(size=N_ROWS)

@@ -8,7 +8,7 @@ from sr4mdl.evaluate import evaluate_one
 from sr4mdl.search.budget import Budget
 from sr4mdl.search.events import Reporter
 from sr4mdl.search.judge import Judge, Solution
-from sr4mdl.search.rows import SearchData
+from sr4mdl.search.rows import SearchData, rows_that_count
 from sr4mdl.search.screening import (
     choose,
     forest_importances,
@@ -222,6 +222,37 @@ def test_noise_ends_a_search_that_waits_in_vain() -> None:
     assert stopper.reason() == "noise floor"
     patient = Stopper(one, one.budget, one.data.all, early=False, patience=10)
     assert patient.reason() is None
+
+
+def test_long_formulas_are_waited_with_longer() -> None:
+    """20 readouts up to 120 bits, four times as many for twice the bits."""
+    one = judge(X, X[:, 0] + 0.1 * X[:, 1])
+    stopper = Stopper(one, one.budget, one.data.all, early=True, patience=10)
+    assert stopper.noise_patience == 20
+    for bits, patience in [(60.0, 8), (100.0, 20), (240.0, 80)]:
+        one.best = Solution(parse("x0"), bits, 10.0, 0.1, 0.5, False)
+        assert stopper.noise_patience == patience
+
+
+def test_a_few_large_rows_do_not_pass_for_noise() -> None:
+    """One row in ten thousand carries the variance: squares see nothing else."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0.5, 3.0, (300, 1))
+    y = rows[:, 0] ** 2 + 0.05 * rng.normal(size=300)
+    for peak, reason in [(0.0, "noise floor"), (1e4, None)]:
+        y[7] += peak
+        one = judge(rows, y)
+        stopper = Stopper(one, one.budget, one.data.all, early=True, patience=1)
+        stopper.leaves_noise = lambda: True  # type: ignore[method-assign]
+        one.consider(parse("x0^2"))
+        one.budget.statistics.n_quick = 500
+        assert stopper.reason() == reason
+
+
+def test_rows_that_count_by_hand() -> None:
+    # Deviations -1, -1, 2: squares 1, 1, 4, so 36 / 18.
+    assert rows_that_count(np.array([0.0, 0.0, 3.0])) == pytest.approx(2.0)
+    assert rows_that_count(np.array([1e200, -1e200])) == pytest.approx(2.0)
 
 
 def test_a_long_exact_formula_is_given_some_readouts_to_get_shorter() -> None:

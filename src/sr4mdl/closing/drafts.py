@@ -16,6 +16,7 @@ import numpy as np
 from sr4mdl._typing import FloatArray
 from sr4mdl.closing.pool import Pool, power_product
 from sr4mdl.closing.problem import ResolvedOuter
+from sr4mdl.closing.waves import merged_waves
 from sr4mdl.expressions import Expression, apply, constant
 from sr4mdl.operators import find_operator
 from sr4mdl.selection.bits import (
@@ -112,8 +113,12 @@ def solve_weighted(
 def write_sum(
     intercept: float, terms: Sequence[tuple[float, Expression]]
 ) -> list[Expression]:
-    """Return a linear combination as formulas: plain, and with a common factor."""
+    """Return a linear combination as formulas: plain, and with a common factor.
+
+    Also with a sine and a cosine of one angle made one wave.
+    """
     ways = [_plain_sum(intercept, terms)]
+    ways += [_plain_sum(intercept, merged) for merged in merged_waves(terms)]
     coefficients = [coefficient for coefficient, _ in terms]
     if intercept != 0.0:
         coefficients.append(intercept)

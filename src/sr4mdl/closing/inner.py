@@ -32,6 +32,7 @@ from sr4mdl.closing.pursuit import (
     Regression,
     pursue,
 )
+from sr4mdl.closing.waves import amplitude_and_phase, within_half_turn
 from sr4mdl.closing.workbench import Workbench, transformed
 from sr4mdl.expressions import Expression, apply
 
@@ -408,8 +409,10 @@ def _merge_phases(
                 constants[starts[i] : starts[i + 1]]
                 + constants[starts[j] : starts[j + 1]]
             )
-            phase = math.atan2(float(solution[1 + j]), float(solution[1 + i]))
-            size = math.hypot(float(solution[1 + j]), float(solution[1 + i]))
+            size, phase = amplitude_and_phase(
+                float(solution[1 + i]), float(solution[1 + j])
+            )
+            turned, quarter = within_half_turn(size, phase - 0.5 * math.pi)
             rest = [
                 (
                     float(solution[1 + k]),
@@ -418,10 +421,9 @@ def _merge_phases(
                 for k, member in enumerate(members)
                 if k not in (i, j)
             ]
-            quarter = math.remainder(phase - 0.5 * math.pi, 2.0 * math.pi)
             return [
                 [(size, _wave_builder(first, shared, "cos", phase)), *rest],
-                [(size, _wave_builder(first, shared, "sin", quarter)), *rest],
+                [(turned, _wave_builder(first, shared, "sin", quarter)), *rest],
             ]
     return None
 

@@ -42,7 +42,7 @@ def _wave_grid(p: FloatArray) -> FloatArray:
 
 
 def _growth_grid(p: FloatArray) -> FloatArray:
-    steps = np.array([0.6, 1.2, 2.2, 4.0, 7.0, 12.0])
+    steps = np.array([0.6, 1.2, 2.2, 4.0, 7.0, 12.0, 25.0, 50.0])
     return np.concatenate([steps, -steps]) / np.ptp(p)
 
 

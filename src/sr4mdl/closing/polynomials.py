@@ -8,6 +8,7 @@ import numpy as np
 
 from sr4mdl.closing.drafts import (
     EXACT,
+    Draft,
     draft_quotient,
     draft_sum,
 )
@@ -20,6 +21,8 @@ from sr4mdl.closing.workbench import (
 
 MAX_TERMS: Final = 8
 """Most terms of a polynomial that is not exact."""
+MAX_SMALL: Final = 16
+"""Monomials up to which quotients of half as many terms as rows are tried."""
 
 
 def close_polynomials(bench: Workbench) -> None:
@@ -28,23 +31,53 @@ def close_polynomials(bench: Workbench) -> None:
     Where sums of several terms hide each other from a greedy pursuit, the fit of all
     monomials up to some degree still shows which coefficients are 0.
     """
-    pool = bench.pool
-    members = _polynomial_members(pool, len(bench.outer.values) // 4)
-    if len(members) < 2:
-        return
+    n_rows = len(bench.outer.values)
+    members = _polynomial_members(bench.pool, n_rows // 4)
+    most = _polynomial_members(bench.pool, n_rows // 2)
     names = ("square", "inv", "log") if bench.settings.n_denominators else ()
-    for outer in transformed(bench.outer, names):
-        for subset in _eliminate(bench, outer, members, None):
-            bench.add(draft_sum("polynomial", outer, pool, subset, bench.scale))
+    if len(members) > 1:
+        for outer in transformed(bench.outer, names):
+            for draft in _polynomials(bench, outer, members):
+                bench.add(draft)
+    if len(most) > len(members):
+        for draft in _polynomials(bench, bench.outer, most):
+            _add_if_exact(bench, draft)
     if not bench.settings.n_denominators:
         return
-    for denominator in members[:12]:
-        for subset in _eliminate(bench, bench.outer, members, denominator):
-            bench.add(
-                draft_quotient(bench.outer, pool, denominator, subset, bench.scale)
-            )
+    few = len(members) < len(most) <= MAX_SMALL
+    for place, denominator in enumerate(members[:12]):
+        for draft in _quotients(bench, members, denominator):
+            bench.add(draft)
+        if few and place < 4:
+            for draft in _quotients(bench, most, denominator):
+                _add_if_exact(bench, draft)
         if bench.late:
             break
+
+
+def _polynomials(
+    bench: Workbench, outer: ResolvedOuter, members: Sequence[int]
+) -> list[Draft | None]:
+    return [
+        draft_sum("polynomial", outer, bench.pool, subset, bench.scale)
+        for subset in _eliminate(bench, outer, members, None)
+    ]
+
+
+def _quotients(
+    bench: Workbench, members: Sequence[int], denominator: int
+) -> list[Draft | None]:
+    outer = bench.outer
+    return [
+        draft_quotient(outer, bench.pool, denominator, subset, bench.scale)
+        for subset in _eliminate(bench, outer, members, denominator)
+    ]
+
+
+def _add_if_exact(bench: Workbench, draft: Draft | None) -> None:
+    """Keep a draft of many terms: they fit nearly anything, but not to round-off."""
+    if draft is not None and draft.rmse <= EXACT * bench.scale.size:
+        bench.add(draft)
 
 
 def _polynomial_members(pool: Pool, count: int) -> list[int]:

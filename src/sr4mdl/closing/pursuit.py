@@ -24,6 +24,11 @@ _TIE_BREAK = 3e-8
 """Share of a gain that a bit of a member's cost takes away: decides between equals."""
 _CHUNK = 48
 """Targets scored in one matrix product."""
+_TAIL_BEAM = 8
+"""States that go on beyond the terms that a beam is pursued to,"""
+_TAIL_LEFT = 0.85
+"""while a member more leaves no more of the error than this: the best of thousands of
+members takes a tenth of pure noise on the rows of a screening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,8 @@ class PursuitSettings:
     """States kept of one target."""
     branch: int = 8
     """Best members taken from one state."""
+    max_tail: int = 0
+    """Members up to which the best few states go on while that helps."""
 
 
 def _start_all(regressions: Sequence[Regression]) -> list[_State]:
@@ -201,7 +208,12 @@ def pursue(
     states = _start_all(regressions)
     found = [Found(state.regression, (), state.error) for state in states]
     n_scored = 0
-    for depth in range(settings.max_terms):
+    least = [min((state.error for state in states), default=0.0)]
+    for depth in range(max(settings.max_terms, settings.max_tail)):
+        if depth >= settings.max_terms:
+            if least[-1] > _TAIL_LEFT * least[-2]:
+                break
+            states = sorted(states, key=lambda state: state.error)[:_TAIL_BEAM]
         if not states or not len(dictionary) or perf_counter() > deadline:
             break
         proposals: list[tuple[float, int, int]] = []
@@ -224,6 +236,7 @@ def pursue(
         found += [
             Found(state.regression, state.members, state.error) for state in states
         ]
+        least.append(min((state.error for state in states), default=0.0))
     found.sort(key=lambda one: one.error)
     return found, n_scored
 

@@ -58,6 +58,8 @@ SHORT_BITS: Final = 80.0
 FAMILIES_SHARE: Final = 0.75
 """Share of the time limit after which no family starts, so that what was found is
 written, fitted and rounded."""
+MAX_ZERO_SHARE: Final = 0.1
+"""Share of rows that may be left out of the screening for the zeros in them."""
 MAX_PRUNINGS: Final = 3
 """Parts left out of the best formula, one after the other."""
 
@@ -138,7 +140,9 @@ _QUICK: Final = _TierSettings(
 )
 _FULL: Final = _TierSettings(
     FamilySettings(
-        pursuit=PursuitSettings(max_terms=4, beam=100, per_regression=30, branch=8),
+        pursuit=PursuitSettings(
+            max_terms=4, beam=100, per_regression=30, branch=8, max_tail=12
+        ),
         n_pair_members=500,
         n_scales=120,
         n_denominators=60,
@@ -176,6 +180,20 @@ def _rows(n_rows: int, count: int) -> IntArray:
         return np.arange(n_rows)
     rng = np.random.default_rng(n_rows)
     return np.sort(rng.choice(n_rows, size=count, replace=False))
+
+
+def _rows_without_zeros(problem: ClosingProblem, count: int) -> IntArray:
+    """Return rows to look for forms on, without zeros in columns where there are few.
+
+    Where a factor of y is 0, its logarithm and y divided by it are not defined. Such
+    rows say little about the other factors, and the verdict has them all.
+    """
+    kept = np.flatnonzero(np.all(problem.columns != 0.0, axis=1))
+    if len(kept) < (1.0 - MAX_ZERO_SHARE) * len(problem.y) or np.any(
+        np.ptp(problem.columns[kept], axis=0) == 0.0
+    ):
+        kept = np.arange(len(problem.y))
+    return kept[_rows(len(kept), count)]
 
 
 def close_state(
@@ -269,6 +287,7 @@ class _Closer:
         self.stages: list[tuple[str, float]] = []
         self.failures: list[str] = []
         self.candidates: list[Candidate] = []
+        self.without_zeros = bool(np.any(self.problem.columns == 0.0))
 
     def run(self) -> ClosingResult:
         self.consider_constant()
@@ -279,7 +298,9 @@ class _Closer:
             declined = "the outer steps cannot be undone on these data"
         elif not len(self.problem.expressions):
             declined = "no column is finite and varies"
-        else:
+        elif self.run_tiers() and not self.exact and self.without_zeros:
+            # What was exact fails where columns are 0, and kept others from trying.
+            self.without_zeros = False
             self.run_tiers()
         ranked = sorted(self.candidates, key=lambda one: one.bits)
         return ClosingResult(
@@ -293,8 +314,11 @@ class _Closer:
             tuple(self.failures),
         )
 
-    def run_tiers(self) -> None:
-        """Run the families, from cheap to dear, until one is exact."""
+    def run_tiers(self) -> bool:
+        """Run the families, from cheap to dear, until one is exact.
+
+        Return whether one was, on the screening rows.
+        """
         drafts: list[Draft] = []
         for settings in _TIERS[self.tier]:
             benches = self.run_families(settings)
@@ -303,10 +327,11 @@ class _Closer:
             if any(self.done(bench) and not bench.late for bench in benches):
                 self.judge([draft for draft in drafts if self.is_exact(draft)])
                 if self.exact:
-                    return
+                    return True
             if perf_counter() > self.families_deadline:
                 break
         self.judge(drafts)
+        return any(self.is_exact(draft) for draft in drafts)
 
     def run_families(self, settings: _TierSettings) -> list[Workbench]:
         """Return the benches of a tier, of the state and of the state reduced."""
@@ -387,7 +412,10 @@ class _Closer:
     def open_bench(self, settings: _TierSettings, problem: ClosingProblem) -> Workbench:
         """Return a bench with the pool of a problem on the screening rows."""
         began = perf_counter()
-        screen = problem.take(_rows(len(problem.y), settings.n_screen))
+        chosen = _rows(len(problem.y), settings.n_screen)
+        if self.without_zeros:
+            chosen = _rows_without_zeros(problem, settings.n_screen)
+        screen = problem.take(chosen)
         outer = screen.resolve()
         assert outer is not None, "it could be undone on all rows"
         pool = build_pool(

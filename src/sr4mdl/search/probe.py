@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, eigh
 
 from sr4mdl._typing import FloatArray
+from sr4mdl.search.rows import rows_that_count
 from sr4mdl.search.smoothing import Bumps, excess_over_noise
 from sr4mdl.selection.bits import root_mean_square
 
@@ -20,6 +21,9 @@ MIN_ROWS: Final = 200
 """Rows below which too little would be seen."""
 MAX_ROWS: Final = 4000
 """Rows that are looked at."""
+MIN_ROWS_THAT_COUNT: Final = 30.0
+"""Rows that must share the target's variance: squares show nothing beside few large
+ones."""
 N_CENTRES: Final = 300
 """Functions that residuals are compared with."""
 N_EASY: Final = 100
@@ -108,7 +112,7 @@ def judge_residuals(
     where the probe would have seen what a wrong formula leaves.
     """
     probe = _try_probe(X)
-    if probe is None:
+    if probe is None or rows_that_count(y) < MIN_ROWS_THAT_COUNT:
         return "unknown"
     excess = probe.excess(residuals)
     if excess > SURE_DEVIATIONS:

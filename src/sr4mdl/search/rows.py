@@ -19,6 +19,26 @@ if TYPE_CHECKING:
     from sr4mdl.search.smoothing import Smoother
 
 
+def rows_that_count(values: FloatArray) -> float:
+    """Return how many rows carry the variance of values (n_rows,).
+
+    All of them where they deviate from the mean alike, one if it outweighs the rest.
+
+    Examples
+    --------
+    >>> rows_that_count(np.array([1.0, -1.0, 1.0, -1.0]))
+    4.0
+    >>> rows_that_count(np.array([0.0, 0.0, 0.0, 0.0]))
+    0.0
+    """
+    centred = values - np.mean(values)
+    size = float(np.max(np.abs(centred)))
+    if size == 0.0:
+        return 0.0
+    squares = np.square(centred / size)
+    return float(np.sum(squares) ** 2 / np.sum(np.square(squares)))
+
+
 class Rows:
     """The table of a dataset on some of its rows."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from sr4mdl._typing import FloatArray
 from sr4mdl.search.budget import Budget, StopReason
 from sr4mdl.search.judge import Judge
-from sr4mdl.search.rows import Rows
+from sr4mdl.search.rows import Rows, rows_that_count
 
 if TYPE_CHECKING:
     from sr4mdl.search.probe import ResidualProbe
@@ -29,6 +29,9 @@ SHORT_LENGTH: Final = 10
 NOISE_PATIENCE: Final = 20
 """Readouts without gain, and as many as the best formula took, after which a search
 ends whose residuals are noise by a test on all rows."""
+LAW_BITS: Final = 120.0
+"""Length up to which a formula may well be a law; a longer one is more likely a fit
+that comes near, and is waited with the longer, by the square of its length."""
 SHORT_BITS: Final = 60.0
 """Length of a formula than which there are few shorter ones."""
 SHORT_PATIENCE: Final = 8
@@ -107,6 +110,8 @@ class Stopper:
 
     def only_noise_left(self) -> bool:
         """Return whether nothing was gained for long and the residuals are noise."""
+        if not self._shown_by_many:
+            return False
         n_evaluations = self.budget.n_evaluations
         last_gain = self.judge.last_gain
         if self._noise_since == last_gain:
@@ -128,8 +133,11 @@ class Stopper:
     def noise_patience(self) -> int:
         """Readouts without gain before the test on all rows."""
         best = self.judge.best
-        short = best is not None and best.formula_bits <= SHORT_BITS
-        return SHORT_PATIENCE if short else NOISE_PATIENCE
+        if best is None:
+            return NOISE_PATIENCE
+        if best.formula_bits <= SHORT_BITS:
+            return SHORT_PATIENCE
+        return round(NOISE_PATIENCE * max(1.0, best.formula_bits / LAW_BITS) ** 2)
 
     def leaves_noise(self) -> bool:
         """Return whether all rows together show the best formula to leave noise."""
@@ -143,6 +151,15 @@ class Stopper:
         if not np.all(np.isfinite(residuals)):
             return False
         return not test.sees_structure(residuals)
+
+    @cached_property
+    def _shown_by_many(self) -> bool:
+        """Whether enough rows carry the target's variance.
+
+        All tests compare squares: where a few rows outweigh the others, they see
+        nothing of what a formula leaves of those.
+        """
+        return rows_that_count(self.judge.data.all.y) >= MIN_ROWS
 
     @cached_property
     def _probe(self) -> "ResidualProbe | None":
@@ -159,6 +176,7 @@ class Stopper:
         return (
             self.early
             and best is not None
+            and self._shown_by_many
             and best.r2 >= CONVINCING_R2
             and best.formula_bits <= CONVINCING_BITS
             and self.leaves_noise()
