@@ -112,6 +112,37 @@ def test_paper_formulas_have_the_papers_counts() -> None:
     assert 24 < np.mean([formula.expression.length for formula in drawn]) < 34
 
 
+@pytest.mark.parametrize(
+    ("constants", "median"), [("decades", 4.54), ("uniform", 50.0)]
+)
+def test_constants_of_paper_formulas(
+    constants: formulas.PaperConstants, median: float
+) -> None:
+    """Below m lie a third, m/9.99 of a third and m/99.9 of a third: half for 4.54."""
+    rng = random.Random(5)
+    drawn = np.array([formulas.PAPER_CONSTANTS[constants](rng) for _ in range(4000)])
+    assert np.all(drawn != 0.0)
+    assert np.abs(drawn).max() <= 100.0
+    assert abs(np.mean(np.sign(drawn))) < 0.06
+    assert np.median(np.abs(drawn)) == pytest.approx(median, rel=0.1)
+
+
+def test_formulas_have_the_constants_asked_for() -> None:
+    """Most uniform constants are above 10; of three decades few are."""
+    shares = []
+    for constants in formulas.PAPER_CONSTANTS:
+        rng = random.Random(6)
+        drawn = [formulas.sample_formula(rng, "paper", constants) for _ in range(50)]
+        sizes = [
+            abs(node.value)
+            for formula in drawn
+            for node in formula.expression.prefix()
+            if node.value is not None
+        ]
+        shares.append(np.mean(np.array(sizes) > 10.0))
+    assert shares[0] < 0.5 < shares[1]
+
+
 def test_counts_of_paper_formulas_can_be_given() -> None:
     rng = random.Random(2)
     for n_binary in (0, 4, 12):

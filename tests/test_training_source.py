@@ -199,3 +199,12 @@ def test_signs_for_constants_make_as_many_tokens_as_the_formula_is_long() -> Non
 def test_unknown_constants_are_named() -> None:
     with pytest.raises(ValueError, match="constants must be digits or sign, got 'all'"):
         quiet_config(constants="all")
+
+
+def test_uniform_formula_constants_are_not_drawn_anew() -> None:
+    assert SourceConfig(distribution="paper").rates("predict").redraw == 0.5
+    uniform = SourceConfig(distribution="paper", formula_constants="uniform")
+    assert uniform.rates("predict").redraw == 0.0
+    message = "formula_constants must be decades or uniform, got 'big'"
+    with pytest.raises(ValueError, match=message):
+        SourceConfig(formula_constants="big")  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from sr4mdl.bench.strategies import DEFAULT_ROUNDS, measure_strategies
 from sr4mdl.bench.suite_command import BenchOptionError
 
 if TYPE_CHECKING:
+    from sr4mdl.corpus.formulas import PaperConstants
     from sr4mdl.training.batch import DeviceBatch
 
 PANELS: Final = ("rows", "noise", "variables", "unary", "binary")
@@ -60,6 +62,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help=f"comma-separated, of {', '.join(PANELS)}, or all (of these); or "
         "strategy, which trains networks first",
     )  # fmt: skip
+    parser.add_argument(
+        "--formula-constants", choices=("decades", "uniform"), default="decades",
+        help="constants of the formulas: three decades alike, or uniform up to 100 as "
+        "in the paper's text",
+    )  # fmt: skip
     parser.add_argument("--device", default="cpu", help="where a checkpoint runs")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="JSON for the report"
@@ -87,6 +94,7 @@ def make_pairs(
     *,
     feature_noise: float = 0.0,
     device: str = "cpu",
+    constants: "PaperConstants" = "decades",
     **counts: int | None,
 ) -> Pairs:
     """Draw pairs until ``n_pairs`` are kept; ``counts`` fix the formula's counts.
@@ -101,6 +109,8 @@ def make_pairs(
         Gaussian noise on the columns, in standard deviations of each.
     device : str
         Where the tables are made.
+    constants : {"decades", "uniform"}
+        Of the formulas.
     **counts : int
         ``n_variables``, ``n_unary``, ``n_binary`` of the formulas.
     """
@@ -121,7 +131,7 @@ def make_pairs(
     bank = SkeletonBank.empty(capacity)
     n_filled = 0
     while n_filled < capacity:
-        formula = paper_formula(rng, **counts)
+        formula = paper_formula(rng, constants=constants, **counts)
         names = VARIABLE_NAMES[: formula.n_variables]
         try:
             skeleton = build_skeleton(formula.expression, names, keep_constants=True)
@@ -192,9 +202,16 @@ def load_predictor(weights: Path | None, device: str) -> Predict:
 
 
 def measure_panel(
-    panel: str, predict: Predict, n_pairs: int, n_rows: int, seed: int, device: str
+    panel: str,
+    predict: Predict,
+    n_pairs: int,
+    n_rows: int,
+    make: Callable[..., Pairs],
 ) -> list[dict[str, Any]]:
-    """Return one record per setting of a panel."""
+    """Return one record per setting of a panel.
+
+    ``make`` is ``make_pairs`` with what all settings have in common.
+    """
     settings: list[tuple[float, dict[str, Any]]]
     if panel == "rows":
         settings = [(rows, {"n_rows": rows}) for rows in _ROWS]
@@ -211,7 +228,7 @@ def measure_panel(
     records = []
     for value, options in settings:
         rows = options.pop("n_rows", n_rows)
-        pairs = make_pairs(n_pairs, rows, seed, device=device, **options)
+        pairs = make(n_pairs, rows, **options)
         records.append({panel: value, **measure_pairs(pairs, predict)})
     return records
 
@@ -228,7 +245,11 @@ def measure_pairs(pairs: Pairs, predict: Predict) -> dict[str, float]:
 
 
 def _records(
-    panel: str, arguments: Namespace, pairs: Pairs, predict: Predict
+    panel: str,
+    arguments: Namespace,
+    pairs: Pairs,
+    predict: Predict,
+    make: Callable[..., Pairs],
 ) -> list[dict[str, Any]]:
     """Return the records of a panel, as the arguments say."""
     device = arguments.device
@@ -239,9 +260,8 @@ def _records(
             measure=lambda path: measure_pairs(pairs, load_predictor(path, device)),
         )  # fmt: skip
     return measure_panel(
-        panel, predict, max(64, arguments.pairs // 4), arguments.rows,
-        arguments.seed, device,
-    )  # fmt: skip
+        panel, predict, max(64, arguments.pairs // 4), arguments.rows, make
+    )
 
 
 def run(arguments: Namespace) -> int:
@@ -254,18 +274,21 @@ def run(arguments: Namespace) -> int:
                 f"got {panel!r}"
             )
     predict = load_predictor(arguments.weights, arguments.device)
-    pairs = make_pairs(
-        arguments.pairs, arguments.rows, arguments.seed, device=arguments.device
-    )
+    make = partial(
+        make_pairs, seed=arguments.seed, device=arguments.device,
+        constants=arguments.formula_constants,
+    )  # fmt: skip
+    pairs = make(arguments.pairs, arguments.rows)
     result: dict[str, Any] = {
         "bench": "mdlformer", "pairs": arguments.pairs, "rows": arguments.rows,
+        "formula_constants": arguments.formula_constants,
         **measure_pairs(pairs, predict), "panels": {},
     }  # fmt: skip
     out = sys.stdout
     for name in ("rmse", "r2", "auc", "auc_paper", "spearman", "pearson", "ndcg5"):
         out.write(f"{name:10} {result[name]:.4f}\n")
     for panel in filter(None, panels):
-        records = _records(panel, arguments, pairs, predict)
+        records = _records(panel, arguments, pairs, predict, make)
         result["panels"][panel] = records
         for record in records:
             out.write(

@@ -15,7 +15,7 @@ their structure, so that training never sees them.
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -24,6 +24,7 @@ from sr4mdl.expressions import Expression, apply, constant, variable
 from sr4mdl.simplify import simplify
 
 Distribution = Literal["default", "paper"]
+PaperConstants = Literal["decades", "uniform"]
 
 MAX_VARIABLES: Final = 10
 MAX_LENGTH: Final = 50
@@ -114,9 +115,22 @@ def _leaf_count(n_binary: int) -> int:
     return n_binary + 1
 
 
-def _paper_constant(rng: random.Random) -> float:
+def _constant_of_decades(rng: random.Random) -> float:
+    """From 0.001 to 99.9, three decades alike: Kamienny's generator."""
     sign = 1.0 if rng.random() < 0.5 else -1.0
     return sign * rng.randint(1, 999) * 10.0 ** rng.randint(-3, -1)
+
+
+def _uniform_constant(rng: random.Random) -> float:
+    """From -100 to 100, all alike but 0: the paper's text."""
+    return rng.choice((1.0, -1.0)) * rng.randint(1, 10_000) / 100.0
+
+
+PAPER_CONSTANTS: Final[Mapping[PaperConstants, Callable[[random.Random], float]]] = {
+    "decades": _constant_of_decades,
+    "uniform": _uniform_constant,
+}
+"""How affine constants of the paper's formulas are drawn."""
 
 
 def _build_tree(
@@ -178,7 +192,11 @@ def _is_sum(expression: Expression) -> bool:
     return operator is not None and operator.name in ("add", "sub")
 
 
-def _add_paper_constants(rng: random.Random, expression: Expression) -> Expression:
+def _add_paper_constants(
+    rng: random.Random,
+    expression: Expression,
+    draw: Callable[[random.Random], float],
+) -> Expression:
     """Put affine constants where Kamienny's generator puts them."""
 
     def change(node: Expression) -> Expression | None:
@@ -189,9 +207,7 @@ def _add_paper_constants(rng: random.Random, expression: Expression) -> Expressi
             return apply(
                 operator,
                 *(
-                    argument
-                    if _is_sum(argument)
-                    else apply("mul", _paper_constant(rng), argument)
+                    argument if _is_sum(argument) else apply("mul", draw(rng), argument)
                     for argument in node.arguments
                 ),
             )
@@ -199,14 +215,14 @@ def _add_paper_constants(rng: random.Random, expression: Expression) -> Expressi
             (inner,) = node.arguments
             if _is_sum(inner):
                 return None
-            scaled = apply("mul", _paper_constant(rng), inner)
-            return apply(operator, apply("add", _paper_constant(rng), scaled))
+            scaled = apply("mul", draw(rng), inner)
+            return apply(operator, apply("add", draw(rng), scaled))
         return None
 
     inside = expression.rebuild(change)
     if not _is_sum(inside):
-        inside = apply("mul", _paper_constant(rng), inside)
-    return apply("add", _paper_constant(rng), inside)
+        inside = apply("mul", draw(rng), inside)
+    return apply("add", draw(rng), inside)
 
 
 def paper_formula(
@@ -214,6 +230,7 @@ def paper_formula(
     n_variables: int | None = None,
     n_unary: int | None = None,
     n_binary: int | None = None,
+    constants: PaperConstants = "decades",
 ) -> Formula:
     """Draw a formula of the paper's distribution; the counts may be given.
 
@@ -228,6 +245,7 @@ def paper_formula(
     """
     dimension = _paper_dimension(rng, n_binary) if n_variables is None else n_variables
     unary = rng.randint(0, 4) if n_unary is None else n_unary
+    draw = PAPER_CONSTANTS[constants]
     if n_binary is not None and n_binary < dimension - 1:
         raise ValueError(
             f"n_binary must be at least {dimension - 1} to join {dimension} variables, "
@@ -239,7 +257,7 @@ def paper_formula(
             rng.randint(dimension - 1, dimension + 3) if n_binary is None else n_binary
         )
         tree = _tree_formula(rng, dimension, binary, unary, _paper_binary, _paper_unary)
-        expression = simplify(_add_paper_constants(rng, tree))
+        expression = simplify(_add_paper_constants(rng, tree, draw))
         if len(expression.variables) == dimension and expression.length <= MAX_LENGTH:
             return Formula(expression, dimension, unary, binary)
 
@@ -485,16 +503,23 @@ def default_formula(rng: random.Random) -> Formula:
     return _small_formula(rng)
 
 
-def sample_formula(rng: random.Random, distribution: Distribution) -> Formula:
+def sample_formula(
+    rng: random.Random,
+    distribution: Distribution,
+    constants: PaperConstants = "decades",
+) -> Formula:
     """Draw until a formula is fit to train on.
 
     Refused are constants, formulas longer than ``MAX_LENGTH`` symbols after
     simplification, and formulas with the structure of a benchmark problem.
+    ``constants`` are those of the paper's formulas.
     """
-    draw = paper_formula if distribution == "paper" else default_formula
     held_out = held_out_hashes()
     while True:
-        formula = draw(rng)
+        if distribution == "paper":
+            formula = paper_formula(rng, constants=constants)
+        else:
+            formula = default_formula(rng)
         expression = formula.expression
         if not expression.variables or expression.length > MAX_LENGTH:
             continue

@@ -23,8 +23,10 @@ from torch import Tensor
 
 from sr4mdl.corpus.formulas import (
     MAX_LENGTH,
+    PAPER_CONSTANTS,
     VARIABLE_NAMES,
     Distribution,
+    PaperConstants,
     sample_formula,
 )
 from sr4mdl.corpus.skeletons import (
@@ -64,6 +66,9 @@ class SourceConfig:
 
     distribution: Distribution = "default"
     """Which formulas; ``paper`` also means whole formulas only, on mixtures."""
+    formula_constants: PaperConstants = "decades"
+    """How large the constants of the paper's formulas are: three decades alike, as in
+    the generator it takes, or uniform up to 100, as its text says."""
     batch_size: int = 8192
     """States per batch."""
     batches_per_draw: int = 1
@@ -109,6 +114,11 @@ class SourceConfig:
                 raise ValueError(
                     f"{name} must be at least 1, got {getattr(self, name)}"
                 )
+        if self.formula_constants not in PAPER_CONSTANTS:
+            raise ValueError(
+                f"formula_constants must be {' or '.join(PAPER_CONSTANTS)}, "
+                f"got {self.formula_constants!r}"
+            )
         if self.constants not in ("digits", "sign"):
             raise ValueError(
                 f"constants must be digits or sign, got {self.constants!r}"
@@ -137,7 +147,9 @@ class SourceConfig:
             return PAIR_RATES
         if phase == "both":
             return PAIR_RATES._replace(latent=self.latent_rate)
-        return PAIR_RATES._replace(latent=self.latent_rate, redraw=0.5, shuffle=True)
+        # Constants drawn anew are of the decades.
+        redraw = 0.5 if self.formula_constants == "decades" else 0.0
+        return PAIR_RATES._replace(latent=self.latent_rate, redraw=redraw, shuffle=True)
 
 
 class SkeletonRing:
@@ -159,7 +171,9 @@ class SkeletonRing:
         """Replace the oldest ``count`` skeletons by new ones."""
         made = 0
         while made < count:
-            formula = sample_formula(self.rng, self.config.distribution)
+            formula = sample_formula(
+                self.rng, self.config.distribution, self.config.formula_constants
+            )
             names = VARIABLE_NAMES[: formula.n_variables]
             try:
                 skeleton = build_skeleton(formula.expression, names)
