@@ -21,8 +21,8 @@ from sr4mdl.closing.workbench import (
 
 MAX_TERMS: Final = 8
 """Most terms of a polynomial that is not exact."""
-MAX_SMALL: Final = 16
-"""Monomials up to which quotients of half as many terms as rows are tried."""
+FEW_ROWS: Final = 64
+"""Rows below which polynomials of half as many terms as rows are tried."""
 
 
 def close_polynomials(bench: Workbench) -> None:
@@ -33,24 +33,27 @@ def close_polynomials(bench: Workbench) -> None:
     """
     n_rows = len(bench.outer.values)
     members = _polynomial_members(bench.pool, n_rows // 4)
-    most = _polynomial_members(bench.pool, n_rows // 2)
     names = ("square", "inv", "log") if bench.settings.n_denominators else ()
     if len(members) > 1:
         for outer in transformed(bench.outer, names):
             for draft in _polynomials(bench, outer, members):
                 bench.add(draft)
-    if len(most) > len(members):
-        for draft in _polynomials(bench, bench.outer, most):
-            _add_if_exact(bench, draft)
-    if not bench.settings.n_denominators:
+    if n_rows < FEW_ROWS:
+        for draft in _polynomials(
+            bench, bench.outer, _polynomial_members(bench.pool, n_rows // 2)
+        ):
+            # So many terms fit nearly anything, but not to round-off.
+            if draft is not None and draft.rmse <= EXACT * bench.scale.size:
+                bench.add(draft)
+    if not bench.settings.n_denominators or len(members) < 2:
         return
-    few = len(members) < len(most) <= MAX_SMALL
-    for place, denominator in enumerate(members[:12]):
-        for draft in _quotients(bench, members, denominator):
-            bench.add(draft)
-        if few and place < 4:
-            for draft in _quotients(bench, most, denominator):
-                _add_if_exact(bench, draft)
+    for denominator in members[:12]:
+        for subset in _eliminate(bench, bench.outer, members, denominator):
+            bench.add(
+                draft_quotient(
+                    bench.outer, bench.pool, denominator, subset, bench.scale
+                )
+            )
         if bench.late:
             break
 
@@ -62,22 +65,6 @@ def _polynomials(
         draft_sum("polynomial", outer, bench.pool, subset, bench.scale)
         for subset in _eliminate(bench, outer, members, None)
     ]
-
-
-def _quotients(
-    bench: Workbench, members: Sequence[int], denominator: int
-) -> list[Draft | None]:
-    outer = bench.outer
-    return [
-        draft_quotient(outer, bench.pool, denominator, subset, bench.scale)
-        for subset in _eliminate(bench, outer, members, denominator)
-    ]
-
-
-def _add_if_exact(bench: Workbench, draft: Draft | None) -> None:
-    """Keep a draft of many terms: they fit nearly anything, but not to round-off."""
-    if draft is not None and draft.rmse <= EXACT * bench.scale.size:
-        bench.add(draft)
 
 
 def _polynomial_members(pool: Pool, count: int) -> list[int]:
