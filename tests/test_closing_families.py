@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sr4mdl.closing import ClosingProblem
-from sr4mdl.closing.drafts import draft_power_law, write_sum
+from sr4mdl.closing.drafts import draft_power_law, draft_quotient, write_sum
 from sr4mdl.closing.families import (
     close_linear,
     close_quotients,
@@ -177,6 +177,58 @@ def test_quotients(y):
 )
 def test_polynomials_and_their_quotients(rows, y, n_columns):
     check(close_polynomials, rows, y, n_columns)
+
+
+FEW = np.random.default_rng(5).uniform(0.1, 6.0, (50, 2))
+U, V = FEW.T
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "n_columns"),
+    [
+        (ROWS, (A * B + 2.5 * C) / (1.3 + A + B * C), 3),
+        (SIGNED, P**4 / (1.0 + P**4) + Q**4 / (1.0 + Q**4), 2),
+        (FEW, ((U - 3.0) ** 4 + (V - 3.0) ** 3) / ((V - 2.0) ** 4 + 10.0), 2),
+    ],
+)
+def test_quotients_of_two_polynomials(rows, y, n_columns):
+    best = check(close_polynomials, rows, y, n_columns)
+    assert best.family == "rational"
+
+
+def test_noise_has_no_quotient_of_many_terms():
+    y = A * B + 0.01 * np.random.default_rng(2).normal(size=150)
+    _, bench = bench_of(ROWS, y)
+    close_polynomials(bench)
+    for draft in bench.drafts:
+        assert all(str(way).count("/(") <= 1 for way in draft.write())
+        assert draft.formula_bits < 400.0
+
+
+def test_quotients_are_written_with_plain_coefficients():
+    """x^2/(26 - 32*x + 24*x^2): over 26 no coefficient is short."""
+    x = np.linspace(0.5, 4.0, 60)
+    y = x**2 / (26.0 - 32.0 * x + 24.0 * x**2)
+    closer, bench = bench_of(x[:, None], y, NAMES[:1])
+    pool = bench.pool
+    where = {str(pool.expression(one)): one for one in range(len(pool))}
+    below, above = (where["a"], where["a^2"]), (where["a^2"],)
+    draft = draft_quotient(bench.outer, pool, below, above, bench.scale)
+    assert draft is not None
+    assert draft.rmse < 1e-12
+    values = {
+        round(abs(node.value), 9)
+        for way in draft.write()
+        for node in way.prefix()
+        if node.value is not None
+    }
+    # By 26, and by the least of the others below, 24/26.
+    assert {
+        round(24.0 / 26.0, 9),
+        round(26.0 / 24.0, 9),
+        round(32.0 / 24.0, 9),
+    } <= values
+    del closer
 
 
 def test_a_few_rows_show_many_terms_if_they_are_exact():

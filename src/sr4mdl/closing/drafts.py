@@ -16,7 +16,7 @@ import numpy as np
 from sr4mdl._typing import FloatArray
 from sr4mdl.closing.pool import Pool, power_product
 from sr4mdl.closing.problem import ResolvedOuter
-from sr4mdl.closing.waves import merged_waves
+from sr4mdl.closing.waves import Term, merged_waves
 from sr4mdl.expressions import Expression, apply, constant
 from sr4mdl.operators import find_operator
 from sr4mdl.selection.bits import (
@@ -110,9 +110,7 @@ def solve_weighted(
     return result if np.all(np.isfinite(result)) else None
 
 
-def write_sum(
-    intercept: float, terms: Sequence[tuple[float, Expression]]
-) -> list[Expression]:
+def write_sum(intercept: float, terms: Sequence[Term]) -> list[Expression]:
     """Return a linear combination as formulas: plain, and with a common factor.
 
     Also with a sine and a cosine of one angle made one wave.
@@ -152,9 +150,7 @@ def _common_factor(coefficients: Sequence[float]) -> float | None:
     return None if best is None else best[1]
 
 
-def _plain_sum(
-    intercept: float, terms: Sequence[tuple[float, Expression]]
-) -> Expression:
+def _plain_sum(intercept: float, terms: Sequence[Term]) -> Expression:
     result: Expression | None = None
     for coefficient, term in sorted(terms, key=lambda one: one[0] < 0):
         if result is None:
@@ -215,40 +211,46 @@ def draft_sum(
 def draft_quotient(
     outer: ResolvedOuter,
     pool: Pool,
-    denominator: int,
+    denominators: tuple[int, ...],
     members: tuple[int, ...],
     scale: Scale,
 ) -> Draft | None:
-    """Return the draft g(y) = (a + sum of b_j * member_j) / (1 + c * denominator)."""
-    below = pool.values[denominator]
-    rows = [np.ones_like(outer.values), outer.values * below]
-    rows += [pool.values[member] for member in members]
-    columns = np.array(rows)
+    """Return the draft g(y) = (a + sum of b_j * member_j) / (1 + sum of c_k * d_k)."""
+    below = pool.values[list(denominators)]
+    above = np.array(
+        [np.ones_like(outer.values), *(pool.values[member] for member in members)]
+    )
+    columns = np.concatenate([outer.values * below, above])
     solution = solve_weighted(columns, outer.values, outer.slope)
     if solution is None:
         return None
-    slope = -float(solution[1])
-    divisor = 1.0 + slope * below
+    slopes, coefficients = -solution[: len(below)], solution[len(below) :]
+    divisor = 1.0 + slopes @ below
     if np.any(divisor == 0.0):
         return None
-    above = solution[0] + solution[2:] @ columns[2:]
-    rmse = scale.rmse(outer.undo_values(above / divisor))
+    rmse = scale.rmse(outer.undo_values(coefficients @ above / divisor))
     if not math.isfinite(rmse):
         return None
     bits = outer_bits(outer) + sum(float(pool.bits[m]) + _TERM_BITS for m in members)
-    bits += float(pool.bits[denominator]) + 2 * _TERM_BITS
+    bits += sum(float(pool.bits[d]) + _TERM_BITS for d in denominators) + _TERM_BITS
     bits += scale.constants_bits(solution.tolist(), rmse)
 
-    def write() -> list[Expression]:
-        terms = [
-            (float(coefficient), pool.expression(member))
-            for coefficient, member in zip(solution[2:], members, strict=True)
-        ]
-        inner = _plain_sum(1.0, [(slope, pool.expression(denominator))])
+    def combine(values: FloatArray, places: tuple[int, ...]) -> list[Term]:
         return [
-            outer.undo(apply("div", way, inner))
-            for way in write_sum(float(solution[0]), terms)
+            (float(value), pool.expression(place))
+            for value, place in zip(values, places, strict=True)
         ]
+
+    def write() -> list[Expression]:
+        # With several terms below, another one than 1 may have the plain coefficient.
+        units = {1.0} if len(slopes) < 2 else {1.0, min(slopes, key=abs)}
+        written = []
+        for unit in units:
+            below = _plain_sum(1.0 / unit, combine(slopes / unit, denominators))
+            first, *others = (coefficients / unit).tolist()
+            ways = write_sum(first, combine(np.array(others), members))
+            written += [outer.undo(apply("div", way, below)) for way in ways]
+        return written
 
     return Draft("rational", rmse, bits, write)
 

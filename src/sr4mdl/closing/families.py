@@ -231,7 +231,7 @@ def close_quotients(bench: Workbench) -> None:
             draft_quotient(
                 outer,
                 pool,
-                int(denominators[one.regression]),
+                (int(denominators[one.regression]),),
                 tuple(int(terms[member]) for member in one.members),
                 bench.scale,
             )
