@@ -249,6 +249,32 @@ def test_a_few_large_rows_do_not_pass_for_noise() -> None:
         assert stopper.reason() == reason
 
 
+def test_only_short_formulas_are_fitted_again_when_the_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0.5, 3.0, (300, 1))
+    y = rows[:, 0] ** 2 + 0.05 * rng.normal(size=300)
+    many = " + ".join(f"0.0{n}*sin({n}.3*x0)" for n in range(1, 9))
+    for seconds, expected in [(1e9, {"short", "long"}), (1e-9, {"short"})]:
+        one = judge(rows, y, judge_rows=100)
+        one.consider(parse("1.01*x0^2"))
+        one.consider(parse(f"x0^2 + {many}"))
+        fitted: list[Solution] = []
+
+        def refit(
+            solution: Solution, _: object, seen: list[Solution] = fitted
+        ) -> Solution:
+            seen.append(solution)
+            return solution
+
+        monkeypatch.setattr(one, "refit", refit)
+        one.budget.deadline = one.budget.start + seconds
+        one.verdict()
+        texts = [str(solution.expression) for solution in fitted]
+        assert {"long" if "sin" in text else "short" for text in texts} == expected
+
+
 def test_rows_that_count_by_hand() -> None:
     # Deviations -1, -1, 2: squares 1, 1, 4, so 36 / 18.
     assert rows_that_count(np.array([0.0, 0.0, 3.0])) == pytest.approx(2.0)

@@ -46,6 +46,9 @@ MAX_FINAL_ROWS: Final = 100_000
 """Rows on which the last verdict measures; the answer is finite on all there are."""
 N_POLISHED: Final = 5
 """Formulas that the last verdict polishes."""
+FEW_CONSTANTS: Final = 12
+"""Constants up to which a formula is fitted once more when the time is up: more take
+seconds, and are those of a fit, not of a law."""
 N_FINALISTS: Final = 12
 """Formulas that the last verdict ranks, beside the front."""
 SAME_CODE: Final = 1e-3
@@ -279,7 +282,11 @@ class Judge:
             return measured
         tidier = simplify(expression)
         rivals = [tidier]
-        if len(self.data.all) > len(self.data.judge) and not measured.exact:
+        if (
+            len(self.data.all) > len(self.data.judge)
+            and not measured.exact
+            and (self.budget.time_left > 0.0 or _is_short(expression))
+        ):
             fit_rows = self._spread_rows(MAX_FIT_ROWS)
             start = self.measure(expression, fit_rows)
             if start is not None:
@@ -319,6 +326,11 @@ class Judge:
             if self.permits(written):
                 return replace(solution, expression=written)
         return solution
+
+
+def _is_short(expression: Expression) -> bool:
+    n_constants = sum(node.value is not None for node in expression.prefix())
+    return n_constants <= FEW_CONSTANTS
 
 
 def _mean(values: FloatArray) -> float:
