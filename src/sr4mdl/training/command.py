@@ -184,6 +184,9 @@ def train(args: argparse.Namespace) -> dict[str, Any] | None:
         if args.out is not None and world.leads:
             log.write(_start_record(model, config, device, world, trainer))
         summary = trainer.run()
+        if world.size > 1:
+            # The leader still measures and saves: nobody leaves before the others.
+            torch.distributed.barrier()
     finally:
         _close(source)
         log.close()
