@@ -21,6 +21,7 @@ from sr4mdl.mdlformer.policy import ILLEGAL, PolicyLayout  # noqa: E402
 from sr4mdl.mdlformer.tokens import (  # noqa: E402
     FIRST_EXPONENT,
     FIRST_MANTISSA,
+    N_NUMBER_TOKENS,
     NEGATIVE,
     PAD,
     POSITIVE,
@@ -42,7 +43,7 @@ CONFIGS = {
     "cells": PRESETS["tiny"],
     "cells-split": replace(PRESETS["tiny"], axial="split"),
     "rows": PRESETS["tiny-rows"],
-    "tokens": PRESETS["tiny-tokens"],
+    "tokens": replace(PRESETS["tiny-tokens"], token_width=16),
 }
 
 
@@ -249,12 +250,43 @@ def compare_fused_attention():
         torch.testing.assert_close(of_fused, of_plain, atol=1e-5, rtol=0.0)
 
 
-def test_fused_attention_equals_plain_steps():
+def compare_look_up():
+    """Compare the look-up's gradient, summed by the kernel, with a hand-made sum."""
+    from sr4mdl.mdlformer.fused_tokens import look_up_numbers
+
+    generator = torch.Generator().manual_seed(1)
+    # More numbers than one program holds; a fifth is absent, exponents repeat.
+    n_numbers = 4100
+    table = torch.randn(N_NUMBER_TOKENS, 16, generator=generator, requires_grad=True)
+    tokens = torch.stack(
+        [
+            torch.randint(POSITIVE, NEGATIVE + 1, (n_numbers,), generator=generator),
+            torch.randint(0, 9, (n_numbers,), generator=generator) + FIRST_EXPONENT - 9,
+            torch.randint(0, 3, (n_numbers,), generator=generator)
+            + (N_NUMBER_TOKENS - 3),
+        ],
+        dim=1,
+    )
+    tokens[torch.rand(n_numbers, generator=generator) < 0.2] = PAD
+    found = look_up_numbers(tokens, table, torch.float32)
+    assert torch.equal(found, table.detach()[tokens])
+    towards = torch.randn(found.shape, generator=generator)
+    (gradient,) = torch.autograd.grad(found, table, towards)
+    expected = torch.zeros_like(gradient)
+    expected.index_add_(0, tokens.flatten(), towards.flatten(0, 1))
+    expected[PAD] = 0.0
+    torch.testing.assert_close(gradient, expected, atol=2e-4, rtol=0.0)
+    assert gradient[POSITIVE].abs().max() > 1.0
+    assert gradient[N_NUMBER_TOKENS - 1].abs().max() > 1.0
+
+
+@pytest.mark.parametrize("check", ["compare_fused_attention", "compare_look_up"])
+def test_kernels_equal_plain_steps(check):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("the kernel is a Triton program, and Triton is not installed")
     # Triton decides at import whether it interprets: a process of its own.
     folder = Path(__file__).parent
-    code = f"import {Path(__file__).stem} as t; t.compare_fused_attention()"
+    code = f"import {Path(__file__).stem} as t; t.{check}()"
     environment = {
         **os.environ,
         "TRITON_INTERPRET": "1",
@@ -276,9 +308,21 @@ def test_kernels_agree(name, monkeypatch):
     row_mask[1, 4:] = False
     plain = network(columns, target, column_mask, row_mask)
     monkeypatch.setattr(KERNELS, "packed", plain_packed_attention)
+    monkeypatch.setattr(KERNELS, "look_up", lambda tokens, table, _: table[tokens])
     assert_same(plain, network(columns, target, column_mask, row_mask))
     monkeypatch.setattr(KERNELS, "explicit", True)
     assert_same(plain, network(columns, target, column_mask, row_mask))
+
+
+@pytest.mark.parametrize("packed", [None, plain_packed_attention])
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.no_grad()
+def test_no_mask_is_a_mask_of_all_rows(name, packed, monkeypatch):
+    network = make(name)
+    columns, target, column_mask, row_mask = make_states()
+    monkeypatch.setattr(KERNELS, "packed", packed)
+    plain = network(columns, target, column_mask, row_mask)
+    assert_same(plain, network(columns, target, column_mask, None), tolerance=1e-5)
 
 
 def test_attention_by_hand():

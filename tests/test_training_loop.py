@@ -82,11 +82,21 @@ def test_overfits_one_batch(name):
     assert metrics["held_out_value_rmse"] < 0.3
 
 
-@pytest.mark.parametrize("strategy", ["sequential", "concurrent", "predict-only"])
-def test_strategies_of_the_paper(strategy, tmp_path):
+@pytest.mark.parametrize(
+    ("strategy", "align_share"),
+    [
+        ("sequential", 0.5), ("concurrent", None), ("concurrent", 0.5),
+        ("predict-only", None),
+    ],
+)  # fmt: skip
+def test_strategies_of_the_paper(strategy, align_share, tmp_path):
     config = make_config(
         64 * 30,
-        schedule={"strategy": strategy, "align_share": 0.5, "learning_rate": 1e-3},
+        schedule={
+            "strategy": strategy,
+            "align_share": align_share,
+            "learning_rate": 1e-3,
+        },
         loss=LossConfig(value_loss="squared", value_weight=0.1),
         log_every=1e-9,
     )
@@ -94,11 +104,12 @@ def test_strategies_of_the_paper(strategy, tmp_path):
     _, records = logged({"model": model}, tmp_path, config)
     phases = [record["phase"] for record in records]
     expected = {
-        "sequential": ["align"] * 15 + ["predict"] * 15,
-        "concurrent": ["both"] * 30,
-        "predict-only": ["predict"] * 30,
+        ("sequential", 0.5): ["align"] * 15 + ["predict"] * 15,
+        ("concurrent", None): ["both"] * 30,
+        ("concurrent", 0.5): ["both"] * 15 + ["predict"] * 15,
+        ("predict-only", None): ["predict"] * 30,
     }
-    assert phases == expected[strategy]
+    assert phases == expected[strategy, align_share]
     for kind, phase in (("loss_align", "align"), ("loss_value", "predict")):
         curve = [r[kind] for r in records if r["phase"] in (phase, "both")]
         if curve:

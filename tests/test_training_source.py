@@ -20,6 +20,7 @@ from sr4mdl.training.source import (  # noqa: E402
     SkeletonRing,
     SourceConfig,
     StateComputer,
+    StateMaker,
 )
 
 CPU = torch.device("cpu")
@@ -208,3 +209,58 @@ def test_uniform_formula_constants_are_not_drawn_anew() -> None:
     message = "formula_constants must be decades or uniform, got 'big'"
     with pytest.raises(ValueError, match=message):
         SourceConfig(formula_constants="big")  # type: ignore[arg-type]
+
+
+def test_pairs_are_mixed_into_the_states_by_their_share() -> None:
+    config = SourceConfig(
+        batch_size=300, n_rows=8, n_candidates=12, min_rows=4, bank_capacity=64,
+        paper_share=0.25,
+    )  # fmt: skip
+    (alone, n_states), (pairs, n_pairs) = config.parts()
+    assert (n_states, n_pairs) == (225, 75)
+    assert (alone.distribution, pairs.distribution) == ("default", "paper")
+    maker = StateMaker(config, worker=0)
+    maker.renew(40)
+    states = maker.draw("predict")
+    is_pair = states["is_pair"]
+    assert is_pair.sum() == 75
+    # Mixed, not one after the other: the first third holds its share of pairs.
+    assert 10 < is_pair[:100].sum() < 42
+    # Pairs are whole formulas with affine constants, at least a*x + b.
+    assert states["value"][is_pair].min() >= 5
+    assert (states["step"][is_pair] == 0).all()
+    assert states["step"][~is_pair].max() > 0
+    again = StateMaker(config, worker=0)
+    again.renew(40)
+    for name, array in again.draw("predict").items():
+        np.testing.assert_array_equal(array, states[name])
+
+
+def test_without_a_share_no_state_is_a_pair() -> None:
+    config = SourceConfig(batch_size=20, bank_capacity=8)
+    assert [count for _, count in config.parts()] == [20]
+    maker = StateMaker(config, worker=1)
+    maker.renew(8)
+    assert not maker.draw("predict")["is_pair"].any()
+
+
+def test_tables_of_pairs_are_mixtures() -> None:
+    """Mixtures alone among these kinds have negative values."""
+    shares = tuple(float(name == "positive box") for name, _ in KINDS)
+    as_mixture = torch.arange(60) % 2 == 0
+    table = draw_inputs(
+        torch.Generator().manual_seed(0), 60, 40, 3, shares, as_mixture=as_mixture
+    )
+    negative = (table < 0).flatten(1).any(1)
+    assert torch.equal(negative, as_mixture)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_the_share_of_pairs_must_leave_other_states(share: float) -> None:
+    with pytest.raises(ValueError, match=r"paper_share must be in \[0, 1\)"):
+        SourceConfig(paper_share=share)
+
+
+def test_pairs_alone_are_a_distribution_not_a_share() -> None:
+    with pytest.raises(ValueError, match="paper_share must be 0"):
+        SourceConfig(paper_share=0.5, distribution="paper")

@@ -51,8 +51,10 @@ def train_arguments(
     chosen = {
         "--preset": "paper", "--strategy": strategy, "--seed": seed, "--out": out,
         "--batch-size": batch_size, "--total-samples": samples,
-        "--warmup": max(1, samples // 20), "--align-share": 0.5, "--held-out": 0,
+        "--warmup": max(1, samples // 20), "--held-out": 0,
     }  # fmt: skip
+    if strategy == "sequential":
+        chosen["--align-share"] = 0.5
     words = [str(word) for pair in chosen.items() for word in pair]
     return parser.parse_args([*words, *given])
 

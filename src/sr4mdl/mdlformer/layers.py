@@ -22,37 +22,61 @@ MASKED: Final = -1e4
 
 PackedAttention = Callable[[Tensor, Tensor, bool], Tensor]
 """Attention of tokens (B, R, C, 3, H, D) with bias (B, N), across rows or columns."""
+LookUp = Callable[[Tensor, Tensor, torch.dtype], Tensor]
+"""Rows of a table (V, W), in the type given, for tokens (N, 3) of numbers."""
 
 
-class AttentionKernels:
-    """Which kernels attention uses; they differ in speed, not in what they compute."""
+class Kernels:
+    """Which kernels are used; they differ in speed, not in what they compute."""
 
     explicit: bool = False
     """Plain matrix products everywhere, for export."""
     packed: PackedAttention | None = None
     """One kernel for few tokens, as in ``fused_attention``, where it can run."""
+    look_up: LookUp | None = None
+    """Look-up with a quick gradient, as in ``fused_tokens``, where it can run."""
 
 
-KERNELS: Final = AttentionKernels()
+KERNELS: Final = Kernels()
 MAX_PACKED_TOKENS: Final = 64
 """Most tokens that the packed kernel is used for."""
 
 
 def choose_kernels(device: torch.device) -> None:
-    """Use the packed kernel on a GPU where Triton is installed, else none."""
-    KERNELS.packed = None
+    """Use our own kernels on a GPU where Triton is installed, else none."""
+    KERNELS.packed = KERNELS.look_up = None
     if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
         from sr4mdl.mdlformer.fused_attention import packed_attention
+        from sr4mdl.mdlformer.fused_tokens import look_up_numbers
 
         KERNELS.packed = packed_attention
+        KERNELS.look_up = look_up_numbers
+
+
+def _suits_kernels(width: int) -> bool:
+    """Return whether our kernels can have tiles of this width."""
+    return width >= 16 and width & (width - 1) == 0
 
 
 def _packed_kernel(n_tokens: int, size: int) -> PackedAttention | None:
     """Return the packed kernel if so many tokens and heads of this width suit it."""
-    power_of_two = size >= 16 and size & (size - 1) == 0
-    if KERNELS.explicit or n_tokens > MAX_PACKED_TOKENS or not power_of_two:
+    if KERNELS.explicit or n_tokens > MAX_PACKED_TOKENS or not _suits_kernels(size):
         return None
     return KERNELS.packed
+
+
+def look_up(tokens: Tensor, table: Tensor, padding: int) -> Tensor:
+    """Return the table's rows (..., 3, W) of numbers' tokens, in autocast's type.
+
+    The row of ``padding`` gets no gradient.
+    """
+    device = table.device.type
+    autocast = torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if autocast else table.dtype
+    if KERNELS.look_up is None or not _suits_kernels(table.shape[1]):
+        return functional.embedding(tokens, table.to(dtype), padding_idx=padding)
+    flat = tokens.reshape(-1, tokens.shape[-1])
+    return KERNELS.look_up(flat, table, dtype).view(*tokens.shape, -1)
 
 
 def mask_bias(mask: Tensor) -> Tensor:
@@ -60,15 +84,21 @@ def mask_bias(mask: Tensor) -> Tensor:
     return (~mask).to(torch.float32) * MASKED
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
-    """Return softmax(queries keys' / sqrt(D) + bias) values; inputs (..., N, D)."""
+def attend(
+    queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None
+) -> Tensor:
+    """Return softmax(queries keys' / sqrt(D) + bias) values; inputs (..., N, D).
+
+    No bias is quicker than one of zeros: kernels then need not read it.
+    """
     if not KERNELS.explicit:
+        mask = None if bias is None else bias.to(queries.dtype)
         return functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=bias.to(queries.dtype)
+            queries, keys, values, attn_mask=mask
         )
     scaled = queries * float(queries.shape[-1] ** -0.5)
-    scores = scaled @ keys.transpose(-2, -1) + bias
-    return scores.softmax(-1) @ values
+    scores = scaled @ keys.transpose(-2, -1)
+    return (scores if bias is None else scores + bias).softmax(-1) @ values
 
 
 def attend_columns(
@@ -143,12 +173,16 @@ class SelfAttention(nn.Module):
         self.projections = Projections(width, width, n_heads)
         self.output = nn.Linear(width, width)
 
-    def forward(self, tokens_BNW: Tensor, bias_B11N: Tensor) -> Tensor:
-        """Return the attended tokens, of the same shape."""
+    def forward(self, tokens_BNW: Tensor, bias_B11N: Tensor | None) -> Tensor:
+        """Return the attended tokens, of the same shape; without bias all exist."""
         kernel = _packed_kernel(tokens_BNW.shape[1], self.projections.size)
         if kernel is not None:
             packed = self.projections.packed(tokens_BNW).unsqueeze(1)
-            together = kernel(packed, bias_B11N[:, 0, 0].contiguous(), False)
+            if bias_B11N is None:
+                bias = packed.new_zeros(tokens_BNW.shape[:2], dtype=torch.float32)
+            else:
+                bias = bias_B11N[:, 0, 0].contiguous()
+            together = kernel(packed, bias, False)
             return self.output(together.squeeze(1).flatten(2))  # type: ignore[no-any-return]
         queries, keys, values = self.projections(tokens_BNW)
         mixed = attend(
@@ -188,8 +222,8 @@ class EncoderLayer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens_BNW: Tensor, bias_B11N: Tensor) -> Tensor:
-        """Return the tokens after one layer, same shape."""
+    def forward(self, tokens_BNW: Tensor, bias_B11N: Tensor | None) -> Tensor:
+        """Return the tokens after one layer, same shape; without bias all exist."""
         x, bias = tokens_BNW, bias_B11N
         if self.norm_first:
             x = x + self.dropout(self.attention(self.attention_norm(x), bias))

@@ -28,6 +28,7 @@ from sr4mdl.mdlformer.layers import (
     AttentionPooling,
     CellLayer,
     EncoderLayer,
+    look_up,
     mask_bias,
 )
 from sr4mdl.mdlformer.number_tokens import NumberTokenizer, smooth_number_table
@@ -74,7 +75,11 @@ class Network(nn.Module, ABC):
         self.layout = PolicyLayout()
 
     def forward(
-        self, columns: Tensor, target: Tensor, column_mask: Tensor, row_mask: Tensor
+        self,
+        columns: Tensor,
+        target: Tensor,
+        column_mask: Tensor,
+        row_mask: Tensor | None,
     ) -> NetworkOutput:
         """Score a batch of states.
 
@@ -86,14 +91,18 @@ class Network(nn.Module, ABC):
             Raw values of y.
         column_mask : bool Tensor of shape (B, C)
             Columns that exist.
-        row_mask : bool Tensor of shape (B, R)
-            Rows that exist.
+        row_mask : bool Tensor of shape (B, R), or None
+            Rows that exist; None if all do, which can be quicker.
         """
         return NetworkOutput(*self.compute(columns, target, column_mask, row_mask))
 
     @abstractmethod
     def compute(
-        self, columns: Tensor, target: Tensor, column_mask: Tensor, row_mask: Tensor
+        self,
+        columns: Tensor,
+        target: Tensor,
+        column_mask: Tensor,
+        row_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return mean, log spread, policy and summary as plain tensors."""
 
@@ -113,6 +122,13 @@ class Network(nn.Module, ABC):
         offset = math.log(max(0.5 * config.value_scale / config.min_spread, 2.0))
         above = nn.functional.softplus(raw_B2[:, 1] + offset)
         return mean, math.log(config.min_spread) + above
+
+
+def _mask_of_rows(target: Tensor, row_mask: Tensor | None) -> Tensor:
+    """Return the mask (B, R); None stands for rows that all exist."""
+    if row_mask is None:
+        return torch.ones_like(target, dtype=torch.bool)
+    return row_mask
 
 
 def _only_present(columns: Tensor, column_mask: Tensor) -> Tensor:
@@ -274,9 +290,14 @@ class CellsNetwork(Network):
         return [self.embedding, *self.layers, self.readout]
 
     def compute(
-        self, columns: Tensor, target: Tensor, column_mask: Tensor, row_mask: Tensor
+        self,
+        columns: Tensor,
+        target: Tensor,
+        column_mask: Tensor,
+        row_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return mean, log spread, policy and summary as plain tensors."""
+        row_mask = _mask_of_rows(target, row_mask)
         cells = self.embedding(columns, target, column_mask, row_mask)
         row_bias = mask_bias(row_mask)[:, None, None, :]
         column_bias = mask_bias(column_mask).unsqueeze(1)
@@ -363,14 +384,20 @@ class RowsNetwork(Network):
         return [self.embedding, *self.layers]
 
     def compute(
-        self, columns: Tensor, target: Tensor, column_mask: Tensor, row_mask: Tensor
+        self,
+        columns: Tensor,
+        target: Tensor,
+        column_mask: Tensor,
+        row_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return mean, log spread, policy and summary as plain tensors."""
         all_columns, all_mask = _fill_columns(columns, column_mask)
-        rows = self.embedding(all_columns, target, all_mask, row_mask)
-        bias = mask_bias(row_mask)
+        mask = _mask_of_rows(target, row_mask)
+        rows = self.embedding(all_columns, target, all_mask, mask)
+        bias = mask_bias(mask)
+        between = None if row_mask is None else bias[:, None, None, :]
         for layer in self.layers:
-            rows = layer(rows, bias[:, None, None, :])
+            rows = layer(rows, between)
         rows = self.final_norm(rows).to(rows.dtype)
         summary = self.summary(self.pooling(rows, bias.unsqueeze(-1)).flatten(1))
         policy = self.layout.mask(self.policy(summary), column_mask)
@@ -416,10 +443,7 @@ class _TokenEmbedding(nn.Module):
         self, columns: Tensor, target: Tensor, column_mask: Tensor, row_mask: Tensor
     ) -> Tensor:
         tokens = self.tokenize(columns, target, column_mask, row_mask)
-        table = self.embedding.weight
-        if torch.is_autocast_enabled(table.device.type):
-            table = table.to(torch.get_autocast_dtype(table.device.type))
-        embedded = nn.functional.embedding(tokens, table, padding_idx=PAD)
+        embedded = look_up(tokens, self.embedding.weight, PAD)
         return self.mix(embedded.flatten(2))  # type: ignore[no-any-return]
 
 
@@ -469,13 +493,19 @@ class TokensNetwork(Network):
         return self.embedding.tokenize(columns, target, column_mask, row_mask)
 
     def compute(
-        self, columns: Tensor, target: Tensor, column_mask: Tensor, row_mask: Tensor
+        self,
+        columns: Tensor,
+        target: Tensor,
+        column_mask: Tensor,
+        row_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return mean, log spread, policy and summary as plain tensors."""
-        rows = self.embedding(columns, target, column_mask, row_mask)
-        bias = mask_bias(row_mask)
+        mask = _mask_of_rows(target, row_mask)
+        rows = self.embedding(columns, target, column_mask, mask)
+        bias = mask_bias(mask)
+        between = None if row_mask is None else bias[:, None, None, :]
         for layer in self.layers:
-            rows = layer(rows, bias[:, None, None, :])
+            rows = layer(rows, between)
         pooled = self.pooling(rows, bias.unsqueeze(-1)).squeeze(-2)
         summary = self.projection(pooled)
         legal = self.layout.legal(column_mask)

@@ -6,7 +6,7 @@ Shapes: B states, R rows, C columns, M moves, L tokens.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
@@ -50,6 +50,8 @@ class DeviceBatch:
     column_counts: Tensor | None = None
     """(B,) integers in host memory, 1 + the last column that exists. With it a batch
     can be cut into parts of few and of many columns without waiting for the device."""
+    all_rows: bool = False
+    """Whether all rows are known to exist, so that nobody need read ``row_mask``."""
 
     @property
     def n_states(self) -> int:
@@ -87,13 +89,15 @@ class DeviceBatch:
 
     def joined(self, other: "DeviceBatch") -> "DeviceBatch":
         """Return these states and, behind them, those of a batch of equal shapes."""
-        return self._map(lambda name, tensor: torch.cat([tensor, getattr(other, name)]))
+        both = self._map(lambda name, tensor: torch.cat([tensor, getattr(other, name)]))
+        return replace(both, all_rows=self.all_rows and other.all_rows)
 
     def _map(self, change: Callable[[str, Tensor], Tensor]) -> "DeviceBatch":
         changed: dict[str, Any] = {}
         for entry in fields(self):
-            tensor = getattr(self, entry.name)
-            changed[entry.name] = None if tensor is None else change(entry.name, tensor)
+            held = getattr(self, entry.name)
+            is_tensor = isinstance(held, Tensor)
+            changed[entry.name] = change(entry.name, held) if is_tensor else held
         return DeviceBatch(**changed)
 
 

@@ -116,7 +116,11 @@ def _add_learning_arguments(group: Any) -> None:
         choices=("sequential", "concurrent", "predict-only"),
         help="default: sequential for the paper's network, else predict-only",
     )
-    group.add_argument("--align-share", type=float, default=0.75)
+    group.add_argument(
+        "--align-share", type=float,
+        help="share of the plan that aligns, prediction alone follows (default: 0.75 "
+        "of a sequential plan, all of a concurrent one)",
+    )  # fmt: skip
     group.add_argument(
         "--predict-learning-rate", type=float,
         help="highest rate after alignment (default: --learning-rate)",

@@ -28,6 +28,7 @@ KINDS: Final = (
 )
 """Kinds of tables and their shares in the default corpus."""
 
+_MIXTURE: Final = [name for name, _ in KINDS].index("mixture")
 MIXTURE_ONLY: Final = tuple(1.0 if name == "mixture" else 0.0 for name, _ in KINDS)
 DEFAULT_SHARES: Final = tuple(share for _, share in KINDS)
 _MAX_CLUSTERS: Final = 9
@@ -40,9 +41,13 @@ def draw_inputs(
     n_inputs: int,
     shares: tuple[float, ...] = DEFAULT_SHARES,
     *,
+    as_mixture: Tensor | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> Tensor:
-    """Return inputs of shape (n_states, n_inputs, n_rows) on the generator's device."""
+    """Return inputs of shape (n_states, n_inputs, n_rows) on the generator's device.
+
+    The tables of states in ``as_mixture`` (B,) are mixtures whatever the shares say.
+    """
     device = generator.device
 
     def uniform(*shape: int) -> Tensor:
@@ -56,6 +61,8 @@ def draw_inputs(
     kind = torch.multinomial(
         torch.tensor(shares, device=device), states, True, generator=generator
     )
+    if as_mixture is not None:
+        kind = torch.where(as_mixture, _MIXTURE, kind)
     one_box = (uniform(states, 1, 1) < 0.5).to(dtype)
 
     def shared(draw: Tensor) -> Tensor:
@@ -79,7 +86,7 @@ def draw_inputs(
     first = shared(-2.0 + 3.0 * uniform(states, inputs, 1))
     decades = shared(0.5 + 2.5 * uniform(states, inputs, 1))
     choose(3, 10.0 ** (first + decades * base))
-    choose(4, _mixture(states, inputs, rows, uniform, normal, generator))
+    choose(_MIXTURE, _mixture(states, inputs, rows, uniform, normal, generator))
     n_levels = torch.floor(2.0 + 18.0 * uniform(states, inputs, 1) ** 2)
     origin = torch.floor(5.0 * uniform(states, inputs, 1) ** 2)
     step = torch.where(

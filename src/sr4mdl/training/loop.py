@@ -161,7 +161,10 @@ class Learner(nn.Module):
     ) -> tuple[NetworkOutput, Tensor | None, Tensor | None]:
         """Return the network's output, formulas' vectors and counts, where needed."""
         output = self.network(
-            batch.columns, batch.target, batch.column_mask, batch.row_mask
+            batch.columns,
+            batch.target,
+            batch.column_mask,
+            None if batch.all_rows else batch.row_mask,
         )
         if phase == "align":
             # The readout learns what it can make of the summaries and has no part in
@@ -456,8 +459,10 @@ class Trainer:
     def _enter_phase(self, phase: Phase) -> None:
         if phase == self.progress.phase:
             return
+        if (self.progress.phase, phase) != ("both", "predict"):
+            # One objective of two goes on as it was: nothing to warm up for.
+            self.progress.phase_start = self.progress.samples
         self.progress.phase = phase
-        self.progress.phase_start = self.progress.samples
         if isinstance(self.source, PhasedSource):
             self.source.set_phase(phase)
 

@@ -56,8 +56,9 @@ class ScheduleConfig:
     """Planned seconds of the whole run, over all calls."""
     strategy: Strategy = "predict-only"
     """``sequential``: align, then predict; ``concurrent``: both; ``predict-only``."""
-    align_share: float = 0.75
-    """Share of the plan spent on alignment (sequential only)."""
+    align_share: float | None = None
+    """Share of the plan spent on alignment; then prediction alone follows. None is 0.75
+    for ``sequential``, and all of it for ``concurrent``."""
     predict_learning_rate: float | None = None
     """Highest rate of the prediction that follows alignment (sequential only), None
     for the same one. A high rate undoes what alignment has taught."""
@@ -93,7 +94,7 @@ class ScheduleConfig:
                 "strategy must be sequential, concurrent or predict-only, "
                 f"got {self.strategy!r}"
             )
-        if not 0.0 < self.align_share < 1.0:
+        if self.align_share is not None and not 0.0 < self.align_share < 1.0:
             raise ValueError(f"align_share must be in (0, 1), got {self.align_share}")
 
     def position(self, samples: int, elapsed: float) -> float:
@@ -107,11 +108,15 @@ class ScheduleConfig:
 
     def phase(self, position: float) -> Phase:
         """Return which objectives count at this position."""
-        if self.strategy == "concurrent":
-            return "both"
-        if self.strategy == "sequential" and position < self.align_share:
-            return "align"
-        return "predict"
+        if self.strategy == "predict-only" or position >= self._align_until():
+            return "predict"
+        return "both" if self.strategy == "concurrent" else "align"
+
+    def _align_until(self) -> float:
+        """Return the position at which alignment ends; above 1 if it never does."""
+        if self.align_share is not None:
+            return self.align_share
+        return 0.75 if self.strategy == "sequential" else math.inf
 
     def rate(self, position: float, samples_in_phase: int) -> float:
         """Return the learning rate.
@@ -147,7 +152,9 @@ class ScheduleConfig:
 
     def _position_in_phase(self, position: float) -> float:
         if self.strategy != "sequential":
+            # What is left of two objectives is no new beginning.
             return position
-        if position < self.align_share:
-            return position / self.align_share
-        return (position - self.align_share) / (1.0 - self.align_share)
+        until = self._align_until()
+        if position < until:
+            return position / until
+        return (position - until) / (1.0 - until)

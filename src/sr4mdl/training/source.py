@@ -13,7 +13,7 @@ import os
 import queue
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import shared_memory
 from typing import Any, Final, Literal
 
@@ -66,6 +66,9 @@ class SourceConfig:
 
     distribution: Distribution = "default"
     """Which formulas; ``paper`` also means whole formulas only, on mixtures."""
+    paper_share: float = 0.0
+    """Share of states of the paper's distribution among those of the default one, so
+    that a network that searches also knows how long whole formulas are."""
     formula_constants: PaperConstants = "decades"
     """How large the constants of the paper's formulas are: three decades alike, as in
     the generator it takes, or uniform up to 100, as its text says."""
@@ -114,6 +117,13 @@ class SourceConfig:
                 raise ValueError(
                     f"{name} must be at least 1, got {getattr(self, name)}"
                 )
+        if not 0.0 <= self.paper_share < 1.0:
+            raise ValueError(f"paper_share must be in [0, 1), got {self.paper_share}")
+        if self.paper_share > 0 and self.distribution == "paper":
+            raise ValueError(
+                "paper_share must be 0 if the distribution is paper, "
+                f"got {self.paper_share}"
+            )
         if self.formula_constants not in PAPER_CONSTANTS:
             raise ValueError(
                 f"formula_constants must be {' or '.join(PAPER_CONSTANTS)}, "
@@ -125,9 +135,23 @@ class SourceConfig:
             )
 
     @property
+    def all_rows(self) -> bool:
+        """Whether states have all rows or are refused."""
+        return self.min_rows == self.n_rows and self.fewer_rows_rate == 0.0
+
+    @property
     def draw_size(self) -> int:
         """States that are drawn and computed at once."""
         return self.batch_size * self.batches_per_draw
+
+    def parts(self) -> "list[tuple[SourceConfig, int]]":
+        """Return a config of one distribution and its states in a draw, for each."""
+        n_pairs = round(self.paper_share * self.draw_size)
+        alone = replace(self, paper_share=0.0)
+        parts = [(alone, self.draw_size - n_pairs)]
+        if n_pairs:
+            parts.append((replace(alone, distribution="paper"), n_pairs))
+        return parts
 
     @property
     def n_tokens(self) -> int:
@@ -195,6 +219,58 @@ class SkeletonRing:
             made += 1
 
 
+class StateMaker:
+    """Draws the states of one worker: of one distribution, or of two, mixed.
+
+    Parameters
+    ----------
+    config : SourceConfig
+        What to draw.
+    worker : int
+        Number of the worker; each has a stream of its own.
+    """
+
+    def __init__(self, config: SourceConfig, worker: int) -> None:
+        seed = config.seed * 1_000_003 + worker
+        self._parts = [
+            (SkeletonRing(part, seed + number * 500_009), count)
+            for number, (part, count) in enumerate(config.parts())
+        ]
+        self._n_states = config.draw_size
+        self._seeds = random.Random(config.seed * 7_919 + worker + 1)
+
+    def renew(self, count: int) -> None:
+        """Replace the oldest ``count`` skeletons, of each distribution by its share."""
+        for ring, n_states in self._parts:
+            ring.renew(max(1, count * n_states // self._n_states))
+
+    def draw(self, phase: Phase) -> dict[str, Any]:
+        """Return the arrays of the states of one draw, by the names of a slot."""
+        drawn = [self._draw_part(ring, n, phase) for ring, n in self._parts]
+        if len(drawn) == 1:
+            return drawn[0]
+        # Batches are cut off in order: mixed, each holds its share.
+        rng = np.random.default_rng(self._seeds.getrandbits(63))
+        order = rng.permutation(self._n_states)
+        return {
+            name: np.concatenate([part[name] for part in drawn])[order]
+            for name in drawn[0]
+        }
+
+    def _draw_part(
+        self, ring: SkeletonRing, n_states: int, phase: Phase
+    ) -> dict[str, Any]:
+        states = sample_states(
+            ring.bank, ring.n_filled, n_states, self._seeds.getrandbits(31),
+            ring.config.rates(phase),
+        )  # fmt: skip
+        arrays: dict[str, Any] = states._asdict()
+        arrays["is_pair"] = np.full(n_states, ring.config.distribution == "paper")
+        if ring.tokens is not None:
+            arrays["tokens"] = ring.tokens[states.formula]
+        return arrays
+
+
 def _array_specification(
     config: SourceConfig,
 ) -> list[tuple[str, tuple[int, ...], Any]]:
@@ -203,7 +279,10 @@ def _array_specification(
     return [
         (name, (n_states, *array.shape[1:]), array.dtype)
         for name, array in empty.items()
-    ] + [("tokens", (n_states, config.n_tokens), np.dtype(np.int16))]
+    ] + [
+        ("is_pair", (n_states,), np.dtype(np.bool_)),
+        ("tokens", (n_states, config.n_tokens), np.dtype(np.int16)),
+    ]
 
 
 def _slot_size(config: SourceConfig) -> int:
@@ -235,28 +314,21 @@ def _work(
     # The training process compiles and feeds the device; workers take what is left.
     os.nice(_WORKER_NICENESS)
     memory = shared_memory.SharedMemory(memory_name)
-    ring = SkeletonRing(config, seed=config.seed * 1_000_003 + worker)
-    ring.renew(min(config.first_fill, config.bank_capacity))
-    seeds = random.Random(config.seed * 7_919 + worker + 1)
+    maker = StateMaker(config, worker)
+    maker.renew(min(config.first_fill, config.bank_capacity))
     while True:
         try:
             slot = free.get(timeout=0.02)
         except queue.Empty:
             # The device is busy: use the time for new formulas.
-            ring.renew(20)
+            maker.renew(20)
             continue
         if slot is None:
             break
-        ring.renew(config.fresh_per_draw)
-        states = sample_states(
-            ring.bank, ring.n_filled, config.draw_size, seeds.getrandbits(31),
-            config.rates(PHASES[phase.value]),
-        )  # fmt: skip
+        maker.renew(config.fresh_per_draw)
         views = _slot_views(memory.buf, slot, config)
-        for name, array in zip(StateArrays._fields, states, strict=True):
+        for name, array in maker.draw(PHASES[phase.value]).items():
             views[name][...] = array
-        if ring.tokens is not None:
-            views["tokens"][...] = ring.tokens[states.formula]
         del views
         ready.put(slot)
     memory.close()
@@ -321,8 +393,9 @@ class StateComputer:
         n_states = len(states["value"])
         if inputs is None:
             inputs = draw_inputs(
-                self.generator, n_states, config.n_candidates, N_INPUTS, self.shares
-            )
+                self.generator, n_states, config.n_candidates, N_INPUTS, self.shares,
+                as_mixture=states.get("is_pair"),
+            )  # fmt: skip
         registers = inputs.new_zeros(n_states, N_REGISTERS, inputs.shape[2])
         registers[:, :N_INPUTS] = inputs
         registers[:, FIRST_CONSTANT:FIRST_OUTPUT] = states["constants"][:, :, None]
@@ -509,7 +582,8 @@ class CorpusSource:
         del views
         self._free.put(slot)
         states["column_counts"] = counts
-        return self.computer.compute(states, n_steps=n_steps).kept()
+        batch = self.computer.compute(states, n_steps=n_steps).kept()
+        return replace(batch, all_rows=self.config.all_rows)
 
     def set_phase(self, phase: Phase) -> None:
         """Draw the states of this phase from now on."""

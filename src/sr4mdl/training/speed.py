@@ -51,7 +51,7 @@ def measure_speed(
     device : torch.device
         Where it trains.
     batch_size, n_rows, n_columns : int
-        Shape of the batch; all columns exist.
+        Shape of the batch; all columns and rows exist.
     compile : {"parts", "whole", "none"}, default="none"
         As in ``TrainConfig``.
     n_steps : int, default=20
@@ -64,6 +64,8 @@ def measure_speed(
         batch,
         columns=torch.randn(batch_size, n_rows, n_columns, device=device),
         column_mask=torch.ones(batch_size, n_columns, dtype=torch.bool, device=device),
+        row_mask=torch.ones(batch_size, n_rows, dtype=torch.bool, device=device),
+        all_rows=True,
         moves=torch.zeros_like(batch.moves),
         column_counts=None,
     )
