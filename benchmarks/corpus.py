@@ -11,7 +11,8 @@ import time
 from collections import Counter
 
 from sr4mdl.corpus.states import sample_states
-from sr4mdl.training.source import SkeletonRing, SourceConfig
+from sr4mdl.training.source_config import SourceConfig
+from sr4mdl.training.state_maker import SkeletonRing
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from sr4mdl.evaluate import evaluate, evaluate_one
 from sr4mdl.expressions import Expression, apply, constant
 from sr4mdl.simplify import simplify
 from sr4mdl.training.inputs import MIXTURE_ONLY, draw_inputs
-from sr4mdl.training.source import LARGEST_VALUE
+from sr4mdl.training.state_computer import LARGEST_VALUE
 
 SMALLEST_SHOWN = 0.1
 """Rows nearer to the mean than this share of the spread are read to its digits."""
@@ -40,6 +40,8 @@ def shorter_forms(formula, X, names):
     ]
     values = evaluate([*nodes, formula], X, names).values
     for node, value in zip(nodes, values, strict=False):
+        if not np.isfinite(value).all():
+            continue
         replacements = [constant(float(value.mean()))]
         if node.operator is not None and node.operator.arity == 1:
             (inner,) = node.arguments

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
 from sr4mdl.mdlformer.network import build_network  # noqa: E402
 from sr4mdl.training.batch import ToySource  # noqa: E402
-from sr4mdl.training.source import SourceConfig  # noqa: E402
+from sr4mdl.training.source_config import SourceConfig  # noqa: E402
 
 CPU = torch.device("cpu")
 

@@ -15,13 +15,10 @@ from sr4mdl.corpus.states import (  # noqa: E402
 )
 from sr4mdl.text import parse  # noqa: E402
 from sr4mdl.training.inputs import DEFAULT_SHARES, KINDS, draw_inputs  # noqa: E402
-from sr4mdl.training.source import (  # noqa: E402
-    CorpusSource,
-    SkeletonRing,
-    SourceConfig,
-    StateComputer,
-    StateMaker,
-)
+from sr4mdl.training.source import CorpusSource  # noqa: E402
+from sr4mdl.training.source_config import SourceConfig  # noqa: E402
+from sr4mdl.training.state_computer import StateComputer  # noqa: E402
+from sr4mdl.training.state_maker import SkeletonRing, StateMaker  # noqa: E402
 
 CPU = torch.device("cpu")
 

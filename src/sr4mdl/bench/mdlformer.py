@@ -123,7 +123,8 @@ def make_pairs(
         build_skeleton,
     )
     from sr4mdl.corpus.states import StateArrays, root_states
-    from sr4mdl.training.source import SourceConfig, StateComputer
+    from sr4mdl.training.source_config import SourceConfig
+    from sr4mdl.training.state_computer import StateComputer
 
     rng = random.Random(seed)
     # A fifth of the formulas loses too many rows to the domain.

@@ -56,7 +56,8 @@ def open_toy_source(request: SourceRequest) -> OpenedSource:
 
 def open_corpus_source(request: SourceRequest) -> OpenedSource:
     """Return the source of random formulas; options are settings of its config."""
-    from sr4mdl.training.source import FEWEST_ROWS, CorpusSource, SourceConfig
+    from sr4mdl.training.source import CorpusSource
+    from sr4mdl.training.source_config import FEWEST_ROWS, SourceConfig
 
     settings: dict[str, Any] = {
         "batch_size": request.batch_size,
