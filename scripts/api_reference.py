@@ -27,6 +27,10 @@ CHAPTERS: dict[str, tuple[str, list[Any]]] = {
         "from sr4mdl import SymbolicRegressor",
         [sr4mdl.SymbolicRegressor, EquationTable, Equation, Outcome, Constant],
     ),
+    "The length of a law": (
+        "from sr4mdl import ...",
+        [sr4mdl.estimate_length, sr4mdl.LengthEstimate],
+    ),
     "Tables": ("from sr4mdl import ...", [sr4mdl.Dataset, sr4mdl.read_pmlb]),
     "Formulas": (
         "from sr4mdl import ...",

@@ -31,9 +31,11 @@ LAYERS = (
     ("search",),
     (
         "regressor",
+        "length",
         "cli",
         "fit_command",
         "predict_command",
+        "length_command",
         "examples_command",
         "info_command",
         "live",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         evaluate_one,
     )
     from sr4mdl.expressions import Expression, apply, constant, from_json, variable
+    from sr4mdl.length import LengthEstimate, estimate_length
     from sr4mdl.operators import (
         Operator,
         all_operators,
@@ -47,6 +48,7 @@ __all__ = [
     "Dataset",
     "Evaluation",
     "Expression",
+    "LengthEstimate",
     "Operator",
     "ParseError",
     "Program",
@@ -59,6 +61,7 @@ __all__ = [
     "apply",
     "compile_program",
     "constant",
+    "estimate_length",
     "evaluate",
     "evaluate_one",
     "from_json",
@@ -79,6 +82,7 @@ _HOMES: Final = {
     "Dataset": "data",
     "Evaluation": "evaluate",
     "Expression": "expressions",
+    "LengthEstimate": "length",
     "Operator": "operators",
     "ParseError": "errors",
     "Program": "evaluate",
@@ -90,6 +94,7 @@ _HOMES: Final = {
     "apply": "expressions",
     "compile_program": "evaluate",
     "constant": "expressions",
+    "estimate_length": "length",
     "evaluate": "evaluate",
     "evaluate_one": "evaluate",
     "from_json": "expressions",

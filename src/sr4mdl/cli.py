@@ -47,6 +47,11 @@ COMMANDS: Final = (
         "predict", "apply a formula that was found", "sr4mdl.predict_command:configure"
     ),
     Command(
+        "length",
+        "tell how long the law is, before any search",
+        "sr4mdl.length_command:configure",
+    ),
+    Command(
         "examples",
         "list small tables to try, and write them",
         "sr4mdl.examples_command:configure",

@@ -30,18 +30,7 @@ def configure(parser: ArgumentParser) -> None:
         metavar="COLUMN",
         help="the column to explain (with --resume: that of before)",
     )
-    parser.add_argument(
-        "--features",
-        metavar="A,B,...",
-        type=_names,
-        help="the columns to explain it by (default: all others)",
-    )
-    parser.add_argument(
-        "--missing",
-        choices=["refuse", "drop"],
-        default="refuse",
-        help="what to do with rows that are not finite (default: refuse)",
-    )
+    add_column_arguments(parser)
     parser.add_argument(
         "--time",
         metavar="SECONDS",
@@ -82,9 +71,6 @@ def configure(parser: ArgumentParser) -> None:
         help="share of rows held out to choose the formula by",
     )
     parser.add_argument(
-        "--seed", metavar="N", type=_seed, help="random seed (default: 0)"
-    )
-    parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
@@ -116,6 +102,25 @@ def add_source_arguments(parser: ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         help="format of DATA (default: by the name's ending; csv for -)",
+    )
+
+
+def add_column_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments that say what of the table is used, and how it is drawn."""
+    parser.add_argument(
+        "--features",
+        metavar="A,B,...",
+        type=_names,
+        help="the columns to explain it by (default: all others)",
+    )
+    parser.add_argument(
+        "--missing",
+        choices=["refuse", "drop"],
+        default="refuse",
+        help="what to do with rows that are not finite (default: refuse)",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=_seed, help="random seed (default: 0)"
     )
 
 
