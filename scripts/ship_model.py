@@ -4,11 +4,13 @@
 
 writes ``model.json`` with its weights and ``default.onnx`` with its card. In the ONNX
 file the encoder multiplies in integers; how large its activations become is measured on
-generated states.
+generated states, with pairs among them if the network was trained on such.
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,6 +23,8 @@ from sr4mdl.training.source_table import SourceRequest, draw_batches
 N_BATCHES = 4
 SEED = 2_000_003
 """Apart from those of training and of held-out states."""
+SHARED_SETTINGS = ("paper_share", "formula_constants")
+"""Settings of the source that decide what states look like."""
 
 
 def main() -> None:
@@ -36,17 +40,19 @@ def main() -> None:
         args.out,
         args.out / DEFAULT_PATH.name,
         half=True,
-        feeds=generated_feeds(loaded.network.config.n_rows),
+        feeds=generated_feeds(loaded.network.config.n_rows, loaded.card["data"]),
     )
     for written in sorted(args.out.iterdir()):
         print(f"{written.stat().st_size:>10,}  {written}")
 
 
-def generated_feeds(n_rows: int) -> list[dict[str, object]]:
-    """Return inputs of generated states."""
+def generated_feeds(n_rows: int, data: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Return inputs of states generated as those of training were."""
+    options = {key: str(data[key]) for key in SHARED_SETTINGS if key in data}
     request = SourceRequest(
-        batch_size=256, n_rows=n_rows, device=torch.device("cpu"), seed=SEED
-    )
+        batch_size=256, n_rows=n_rows, device=torch.device("cpu"), seed=SEED,
+        options=options,
+    )  # fmt: skip
     return [
         {name: getattr(batch, name).numpy() for name in INPUT_NAMES}
         for batch in draw_batches("corpus", request, N_BATCHES)
