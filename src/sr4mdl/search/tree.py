@@ -9,7 +9,7 @@ selection looks at the tried edges and one more.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from sr4mdl._typing import FloatArray, IntArray
 from sr4mdl.search.budget import Statistics
 from sr4mdl.search.config import Backup
 from sr4mdl.search.state import State, StateKey
+
+VALUE_DECIMALS: Final = 6
+"""To which values are backed up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -288,7 +291,12 @@ class Tree:
             node.pending += count
 
     def back_up(self, path: Path, value: float) -> None:
-        """Add a value to all nodes and edges of a path."""
+        """Add a value to all nodes and edges of a path.
+
+        Equal formulas differ in the last digits with the order of their sums and with
+        the processor: rounded, they tie, and the same seed gives the same tree.
+        """
+        value = round(value, VALUE_DECIMALS)
         for node, edge in path:
             node.visits += 1
             node.total += value
