@@ -15,6 +15,7 @@ from sr4mdl.mdlformer.card import (  # noqa: E402
     moves_fingerprint,
 )
 from sr4mdl.mdlformer.checkpoint import (  # noqa: E402
+    in_eight_bits,
     load_model,
     read_store,
     save_model,
@@ -63,6 +64,21 @@ def test_half_precision_is_half_the_size(tmp_path):
     other = load_model(half).network.state_dict()
     for name, tensor in network.state_dict().items():
         assert torch.allclose(tensor, other[name], atol=1e-3), name
+
+
+def test_eight_bits_by_hand(tmp_path):
+    matrix = torch.tensor([[1.27, -0.5, 0.004], [0.0, 0.0, 0.0], [-254.0, 2.0, 1.0]])
+    vector = torch.tensor([0.1, 0.2])
+    kept = in_eight_bits({"matrix": matrix, "vector": vector, "n": torch.tensor([3])})
+    assert kept["matrix"].dtype == torch.int8
+    # Ties go to the even number: 1.0 / 2.0 is half a step.
+    assert kept["matrix"].tolist() == [[127, -50, 0], [0, 0, 0], [-127, 1, 0]]
+    card = make_card("model", PRESETS["tiny"], FACTS)
+    _, back = read_store(write_store(tmp_path, "model", kept, card), "model")
+    assert sorted(back) == ["matrix", "n", "vector"]
+    expected = torch.tensor([[1.27, -0.5, 0.0], [0.0, 0.0, 0.0], [-254.0, 2.0, 0.0]])
+    assert torch.allclose(back["matrix"], expected)
+    assert torch.equal(back["vector"], vector)
 
 
 def test_truncated_file(saved):

@@ -70,6 +70,21 @@ def test_settings_of_the_network_can_be_changed(tmp_path):
         (["--max-time", "5s", "--device", "tpu"], "device must be"),
         (["--max-time", "5s", "--data-option", "max_columns=99"], "max_columns"),
         (["--max-time", "5s", "--count-weight", "1"], "--count-weight must be 0"),
+        (["--max-time", "5s", "--write-weight", "1"], "--write-weight must be 0"),
+        (
+            [
+                "--max-time",
+                "5s",
+                "--preset",
+                "tiny-tokens",
+                "--write-weight",
+                "1",
+                "--strategy",
+                "predict-only",
+            ],
+            "--write-weight must be 0 for --strategy",
+        ),
+        (["--max-time", "5s", "--writer-layers", "0"], "writer_layers must be at"),
     ],
 )
 def test_arguments_that_do_not_fit(arguments, message):

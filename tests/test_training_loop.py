@@ -11,13 +11,18 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sr4mdl.errors import CheckpointError  # noqa: E402
-from sr4mdl.mdlformer.checkpoint import load_model  # noqa: E402
+from sr4mdl.mdlformer.checkpoint import (  # noqa: E402
+    TRAINING_STEM,
+    load_model,
+    write_store,
+)
 from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
 from sr4mdl.training.batch import ToySource  # noqa: E402
 from sr4mdl.training.loop import TrainConfig, Trainer, TrainingError  # noqa: E402
 from sr4mdl.training.losses import LossConfig  # noqa: E402
 from sr4mdl.training.metrics_log import MetricsLog  # noqa: E402
 from sr4mdl.training.schedule import ScheduleConfig  # noqa: E402
+from sr4mdl.training.state import packed_state  # noqa: E402
 
 CPU = torch.device("cpu")
 TINY = PRESETS["tiny"]
@@ -116,6 +121,51 @@ def test_strategies_of_the_paper(strategy, align_share, tmp_path):
             assert sum(curve[-3:]) < 0.95 * sum(curve[:3]), kind
     align = [r["loss_align"] for r in records if r["phase"] == "predict"]
     assert all(loss == 0.0 for loss in align)
+
+
+def test_writing_beside_or_instead_of_alignment(tmp_path):
+    for align_weight in (0.0, 1.0):
+        folder = tmp_path / str(align_weight)
+        config = make_config(
+            64 * 30,
+            schedule={
+                "strategy": "concurrent",
+                "align_share": 0.5,
+                "learning_rate": 1e-3,
+            },
+            loss=LossConfig(
+                value_loss="squared", value_weight=0.1, write_weight=0.1,
+                align_weight=align_weight,
+            ),
+            formula_layers=1,
+            log_every=1e-9,
+        )  # fmt: skip
+        trainer = make_trainer(config, model=PRESETS["tiny-tokens"])
+        assert (trainer.learner.formulas is None) == (align_weight == 0.0)
+        batch = ToySource(16, 8, CPU, seed=5).next_batch()
+        trainer._forward_backward(batch, "both")
+        # The teacher's gradient reaches the first weights of the network.
+        gradient = trainer.learner.network.embedding.mix[0].weight.grad
+        assert float(gradient.abs().sum()) > 0
+        _, records = logged({"model": PRESETS["tiny-tokens"]}, folder, config)
+        written = [record["loss_write"] for record in records]
+        assert sum(written[12:15]) < 0.95 * sum(written[:3])
+        # Prediction alone shows no formulas.
+        assert written[15:] == [0.0] * 15
+        aligned = [record["loss_align"] for record in records]
+        assert all((loss > 0) == (align_weight > 0) for loss in aligned[:15])
+
+
+def test_the_source_is_told_how_far_the_plan_has_come():
+    class Told(OneBatch):
+        positions = ()
+
+        def set_position(self, position):
+            self.positions += (position,)
+
+    source = Told(ToySource(16, 8, CPU).next_batch())
+    make_trainer(make_config(16 * 4), source=source).run()
+    assert source.positions == (0.0, 0.25, 0.5, 0.75)
 
 
 def test_alignment_teaches_the_readout_without_being_steered_by_it():
@@ -418,3 +468,47 @@ def test_progress_is_shown():
 def test_wrong_settings(changes, message):
     with pytest.raises(ValueError, match=message):
         make_config(**changes)
+
+
+def test_a_packed_checkpoint_is_small_measured_and_continued(tmp_path):
+    config = make_config(
+        64 * 6, schedule={"strategy": "concurrent"},
+        loss=LossConfig(value_loss="squared", write_weight=0.1),
+    )  # fmt: skip
+    model = PRESETS["tiny-tokens"]
+    full, packed = tmp_path / "full", tmp_path / "packed"
+    trainer = make_trainer(config, model=model, out=full)
+    trainer.run()
+    card, tensors = packed_state(full)
+    write_store(packed, TRAINING_STEM, tensors, card)
+
+    def size(folder):
+        return sum(file.stat().st_size for file in folder.glob("training-*"))
+
+    assert size(packed) < 0.2 * size(full)
+    average = trainer.average.state_dict()
+    for name, tensor in load_model(packed).network.state_dict().items():
+        bound = average[name].abs().max() / 254 * 1.01 + 1e-9
+        assert float((tensor - average[name]).abs().max()) <= bound, name
+    longer = make_config(
+        64 * 9, schedule={"strategy": "concurrent"},
+        loss=LossConfig(value_loss="squared", write_weight=0.1),
+    )  # fmt: skip
+    again = make_trainer(longer, model=model, resume=packed)
+    assert again.progress.samples == 64 * 6
+    # The network goes on from its average, the teachers from where they were.
+    for name, tensor in again.learner.network.state_dict().items():
+        assert torch.equal(tensor, again.average.state_dict()[name]), name
+    before = trainer.learner.writer.symbols.weight
+    assert torch.allclose(again.learner.writer.symbols.weight, before, atol=2e-3)
+    assert again.run().samples == 64 * 9
+    # Without its teachers it goes on too: they start anew.
+    card, tensors = packed_state(full, teachers=False)
+    write_store(tmp_path / "alone", TRAINING_STEM, tensors, card)
+    assert size(tmp_path / "alone") < 0.7 * size(packed)
+    alone = make_trainer(longer, model=model, resume=tmp_path / "alone")
+    assert not torch.allclose(alone.learner.writer.symbols.weight, before, atol=2e-3)
+    assert alone.run().samples == 64 * 9
+    # And it can be where another training starts.
+    started = make_trainer(longer, model=model, initial=packed)
+    assert started.progress.samples == 64 * 6

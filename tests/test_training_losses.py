@@ -10,6 +10,7 @@ from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
 from sr4mdl.mdlformer.network import NetworkOutput, build_network  # noqa: E402
 from sr4mdl.mdlformer.tokens import FIRST_OPERATOR, FIRST_VARIABLE  # noqa: E402
 from sr4mdl.training.batch import ToySource, split_by_columns  # noqa: E402
+from sr4mdl.training.learner import LearnerOutput  # noqa: E402
 from sr4mdl.training.losses import (  # noqa: E402
     LossConfig,
     alignment_loss,
@@ -20,6 +21,7 @@ from sr4mdl.training.losses import (  # noqa: E402
     operator_counts,
     policy_losses,
     value_losses,
+    write_losses,
 )
 
 
@@ -135,11 +137,36 @@ def test_counts_need_tokens_and_rates():
     output = network(batch.columns, batch.target, batch.column_mask, batch.row_mask)
     with pytest.raises(ValueError, match="must be given to count"):
         compute_losses(
-            output, None, None, batch, denominators(batch),
+            LearnerOutput(output), batch, denominators(batch),
             LossConfig(count_weight=1.0), phase="predict", has_policy=False,
         )  # fmt: skip
     with pytest.raises(ValueError, match="count_weight must not be negative, got -1"):
         LossConfig(count_weight=-1.0)
+
+
+def test_writing_by_hand():
+    # Two formulas of two and of one symbol, padded by 0; three symbols to choose from.
+    logits = torch.zeros(2, 2, 3)
+    logits[0, 1, 2] = math.log(2.0)
+    symbols = torch.tensor([[1, 2], [1, 0]])
+    # 1/3, then 2/4; what stands in the padding does not matter.
+    assert write_losses(logits, symbols).tolist() == pytest.approx(
+        [math.log(3.0) + math.log(2.0), math.log(3.0)]
+    )
+    logits[1, 1] = torch.tensor([5.0, -5.0, 1.0])
+    assert write_losses(logits, symbols)[1].item() == pytest.approx(math.log(3.0))
+
+
+def test_writing_needs_symbols():
+    batch = ToySource(4, 6, torch.device("cpu")).next_batch()
+    network = build_network(PRESETS["tiny-tokens"])
+    output = network(batch.columns, batch.target, batch.column_mask, batch.row_mask)
+    with pytest.raises(ValueError, match="must be given to write"):
+        compute_losses(
+            LearnerOutput(output), batch, denominators(batch),
+            LossConfig(write_weight=1.0, align_weight=0.0), phase="both",
+            has_policy=False,
+        )  # fmt: skip
 
 
 def test_ranks_by_hand():
@@ -155,7 +182,7 @@ def losses_and_gradients(network, parts, whole):
     for part in parts:
         output = network(part.columns, part.target, part.column_mask, part.row_mask)
         losses = compute_losses(
-            output, None, None, part, whole, LossConfig(),
+            LearnerOutput(output), part, whole, LossConfig(),
             phase="predict", has_policy=True,
         )  # fmt: skip
         losses.total.backward()

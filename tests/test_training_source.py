@@ -94,6 +94,19 @@ def test_noise_has_the_size_it_says() -> None:
     assert torch.equal(still, target)
 
 
+def test_rows_grow_late_in_the_plan() -> None:
+    config = quiet_config(n_rows=4, n_candidates=6, late_rows=10, late_from=0.75)
+    assert config.at(0.7).n_rows == 4
+    late = config.at(0.75)
+    assert (late.n_rows, late.n_candidates) == (10, 15)
+    assert late.at(0.9) == late
+    assert quiet_config().at(1.0) == quiet_config()
+    with pytest.raises(ValueError, match="late_rows must be 0 or at least min_rows"):
+        quiet_config(late_rows=1)
+    with pytest.raises(ValueError, match=r"late_from must be in \[0, 1\], got 2"):
+        quiet_config(late_from=2.0)
+
+
 @pytest.mark.parametrize("kind", range(len(KINDS)))
 def test_every_kind_of_table_is_finite_and_varies(kind: int) -> None:
     shares = tuple(float(number == kind) for number in range(len(KINDS)))
@@ -111,6 +124,25 @@ def test_shares_sum_to_one_and_positive_tables_are_positive() -> None:
     shares = tuple(float(name == "positive box") for name, _ in KINDS)
     table = draw_inputs(torch.Generator().manual_seed(0), 50, 20, 4, shares)
     assert (table > 0).all()
+
+
+def test_batches_have_the_rows_of_the_plan() -> None:
+    config = SourceConfig(
+        batch_size=24, batches_per_draw=2, n_rows=8, n_candidates=12, min_rows=4,
+        late_rows=16, late_from=0.5, first_fill=20, fresh_per_draw=5, bank_capacity=64,
+        distribution="paper",
+    )  # fmt: skip
+    source = CorpusSource(config, CPU)
+    try:
+        shapes = []
+        for position in (0.0, 0.4, 0.5, 0.9):
+            source.set_position(position)
+            batch = source.next_batch()
+            shapes.append((batch.n_states, batch.columns.shape[1]))
+            assert (batch.row_mask.sum(1) >= 4).all()
+    finally:
+        source.close()
+    assert shapes == [(24, 8), (24, 8), (24, 16), (24, 16)]
 
 
 def test_workers_deliver_and_stop() -> None:

@@ -262,6 +262,26 @@ def paper_formula(
             return Formula(expression, dimension, unary, binary)
 
 
+def small_paper_formula(
+    rng: random.Random, growth: float, constants: PaperConstants = "decades"
+) -> Formula:
+    """Draw as ``paper_formula`` does, but with this share of the operators at most.
+
+    ``growth`` is from 0, one variable and hardly an operator, to 1, the paper's
+    distribution.
+    """
+    if growth >= 1.0:
+        return paper_formula(rng, constants=constants)
+    dimension = rng.randint(1, 1 + round(growth * (MAX_VARIABLES - 1)))
+    return paper_formula(
+        rng,
+        n_variables=dimension,
+        n_unary=rng.randint(0, 1 + round(3 * growth)),
+        n_binary=dimension - 1 + rng.randint(0, 1 + round(3 * growth)),
+        constants=constants,
+    )
+
+
 def _paper_dimension(rng: random.Random, n_binary: int | None) -> int:
     """Draw a number of variables that so many binary operators can have."""
     if n_binary is None:
@@ -507,17 +527,19 @@ def sample_formula(
     rng: random.Random,
     distribution: Distribution,
     constants: PaperConstants = "decades",
+    growth: float = 1.0,
 ) -> Formula:
     """Draw until a formula is fit to train on.
 
     Refused are constants, formulas longer than ``MAX_LENGTH`` symbols after
     simplification, and formulas with the structure of a benchmark problem.
-    ``constants`` are those of the paper's formulas.
+    ``constants`` and ``growth`` are those of the paper's formulas; below 1, these are
+    smaller (``small_paper_formula``).
     """
     held_out = held_out_hashes()
     while True:
         if distribution == "paper":
-            formula = paper_formula(rng, constants=constants)
+            formula = small_paper_formula(rng, growth, constants)
         else:
             formula = default_formula(rng)
         expression = formula.expression

@@ -33,7 +33,13 @@ from sr4mdl.mdlformer.card import (
 from sr4mdl.mdlformer.network import Network, build_network
 
 MODEL_STEM: Final = "model"
+TRAINING_STEM: Final = "training"
+AVERAGE: Final = "average/"
+"""Starts the names of the averaged weights in a training checkpoint."""
 MAX_FILE_BYTES: Final = 15 * 2**20
+
+_SCALES: Final = "#scales"
+"""Ends the name of the scales of a matrix in eight bits."""
 
 StoredDtype = Literal["float32", "bfloat16", "float16"]
 STORED_DTYPES: Final[Mapping[str, torch.dtype]] = {
@@ -69,6 +75,33 @@ def stored(tensors: Mapping[str, Tensor], dtype: StoredDtype) -> dict[str, Tenso
             if not bool(torch.isfinite(kept).all()):
                 raise CheckpointError(f"{name} is not finite as {dtype}")
         result[name] = kept
+    return result
+
+
+def in_eight_bits(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors with matrices of floats as int8, one scale a row.
+
+    A quarter of the size, to keep and carry a checkpoint; readers turn them back. Each
+    number is off by at most 1/254 of the largest of its row.
+    """
+    result = {}
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or tensor.ndim != 2:
+            result[name] = tensor
+            continue
+        scales = tensor.float().abs().amax(1, keepdim=True) / 127.0
+        safe = torch.where(scales > 0, scales, torch.ones_like(scales))
+        result[name] = torch.round(tensor.float() / safe).to(torch.int8)
+        result[name + _SCALES] = scales
+    return result
+
+
+def _from_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    result = {}
+    for name, tensor in tensors.items():
+        scales = tensors.get(name + _SCALES)
+        if not name.endswith(_SCALES):
+            result[name] = tensor if scales is None else tensor.float() * scales
     return result
 
 
@@ -137,9 +170,9 @@ def read_store(path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Tensor
     try:
         contents = [read_listed_file(path.parent, entry) for entry in card["files"]]
         loaded = [load_safetensors(content) for content in contents]
-        tensors = {
-            name: _assemble(place, loaded) for name, place in card["tensors"].items()
-        }
+        tensors = _from_eight_bits(
+            {name: _assemble(place, loaded) for name, place in card["tensors"].items()}
+        )
     except SafetensorError as error:
         raise CheckpointError(
             f"{path} lists a damaged weights file: {error}"
@@ -183,12 +216,21 @@ def load_model(path: Path | str, *, device: str = "cpu") -> LoadedModel:
     Parameters
     ----------
     path : Path or str
-        A directory with ``model.json``, or the card itself.
+        A directory with ``model.json``, or the card itself; ``training.json`` will do,
+        and then the network has the averaged weights.
     device : str, default="cpu"
         Where the network is put.
     """
-    path = card_path(Path(path), MODEL_STEM)
-    card, tensors = read_store(path, "model")
+    path = model_card_path(Path(path))
+    if path.stem == TRAINING_STEM:
+        card, stored_state = read_store(path, "training")
+        tensors = {
+            name.removeprefix(AVERAGE): tensor
+            for name, tensor in stored_state.items()
+            if name.startswith(AVERAGE)
+        }
+    else:
+        card, tensors = read_store(path, "model")
     network = build_network(card_config(card, str(path)))
     load_weights(network, tensors, str(path))
     return LoadedModel(network.to(device).eval(), card)
@@ -197,6 +239,18 @@ def load_model(path: Path | str, *, device: str = "cpu") -> LoadedModel:
 def card_path(path: Path, stem: str) -> Path:
     """Return the card's path for a directory or a card."""
     return path / f"{stem}.json" if path.is_dir() else path
+
+
+def model_card_path(path: Path) -> Path:
+    """Return the card that tells of a model: of a training where nothing else is."""
+    model, training = (card_path(path, stem) for stem in (MODEL_STEM, TRAINING_STEM))
+    return training if training.exists() and not model.exists() else model
+
+
+def read_model_card(path: Path) -> dict[str, Any]:
+    """Return the card of ``model_card_path``, checked."""
+    path = model_card_path(path)
+    return read_card(path, "training" if path.stem == TRAINING_STEM else "model")
 
 
 def load_weights(

@@ -24,11 +24,22 @@ def sinusoidal_positions(length: int, width: int, device: torch.device) -> Tenso
 
 
 class FormulaEncoder(nn.Module):
-    """Tokens of formulas to vectors that are compared with the network's summaries."""
+    """Tokens of formulas to vectors that are compared with the network's summaries.
 
-    def __init__(self, config: ModelConfig) -> None:
+    Parameters
+    ----------
+    config : ModelConfig
+        Of the network that is aligned.
+    n_layers : int, optional
+        Its own number of layers; None means as many as the network has, as in the
+        paper.
+    """
+
+    def __init__(self, config: ModelConfig, n_layers: int | None = None) -> None:
         super().__init__()
         self.config = config
+        if n_layers is not None and n_layers < 1:
+            raise ValueError(f"n_layers must be at least 1, got {n_layers}")
         width = config.width
         self.embedding = nn.Embedding(N_FORMULA_TOKENS, width, padding_idx=PAD)
         self.layers = nn.ModuleList(
@@ -40,7 +51,7 @@ class FormulaEncoder(nn.Module):
                 config.dropout,
                 norm_first=False,
             )
-            for _ in range(config.n_layers)
+            for _ in range(n_layers or config.n_layers)
         )
         self.pooling = AttentionPooling(width)
         self.projection = nn.Linear(width, width)

@@ -500,12 +500,33 @@ class TokensNetwork(Network):
         row_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return mean, log spread, policy and summary as plain tensors."""
+        rows = self.encode(columns, target, column_mask, row_mask)
+        return self.read(rows, target, column_mask, row_mask)
+
+    def encode(
+        self,
+        columns: Tensor,
+        target: Tensor,
+        column_mask: Tensor,
+        row_mask: Tensor | None,
+    ) -> Tensor:
+        """Return one vector per row, (B, R, W); those of absent rows mean nothing."""
         mask = _mask_of_rows(target, row_mask)
-        rows = self.embedding(columns, target, column_mask, mask)
-        bias = mask_bias(mask)
-        between = None if row_mask is None else bias[:, None, None, :]
+        rows: Tensor = self.embedding(columns, target, column_mask, mask)
+        between = None if row_mask is None else mask_bias(mask)[:, None, None, :]
         for layer in self.layers:
             rows = layer(rows, between)
+        return rows
+
+    def read(
+        self,
+        rows: Tensor,
+        target: Tensor,
+        column_mask: Tensor,
+        row_mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return what ``compute`` does, from the encoded rows."""
+        bias = mask_bias(_mask_of_rows(target, row_mask))
         pooled = self.pooling(rows, bias.unsqueeze(-1)).squeeze(-2)
         summary = self.projection(pooled)
         legal = self.layout.legal(column_mask)

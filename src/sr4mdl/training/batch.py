@@ -144,6 +144,14 @@ class PhasedSource(Source, Protocol):
         """Take note that this phase begins."""
 
 
+@runtime_checkable
+class PlannedSource(Source, Protocol):
+    """A source whose batches depend on how far the plan has come."""
+
+    def set_position(self, position: float) -> None:
+        """Take note that the plan has come this far, from 0 to 1."""
+
+
 def split_by_columns(
     batch: DeviceBatch, shares: Sequence[float], widths: Sequence[int]
 ) -> list[DeviceBatch]:

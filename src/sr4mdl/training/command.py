@@ -18,7 +18,13 @@ import torch
 
 from sr4mdl.errors import CheckpointError
 from sr4mdl.mdlformer.card import card_config, read_card
-from sr4mdl.mdlformer.checkpoint import MODEL_STEM, STORED_DTYPES, card_path
+from sr4mdl.mdlformer.checkpoint import (
+    STORED_DTYPES,
+    TRAINING_STEM,
+    card_path,
+    model_card_path,
+    read_model_card,
+)
 from sr4mdl.mdlformer.config import PRESETS, ModelConfig, check_keys, get_preset
 from sr4mdl.training.batch import (
     ClosableSource,
@@ -33,7 +39,6 @@ from sr4mdl.training.optimizers import OPTIMIZERS
 from sr4mdl.training.schedule import DECAYS, ScheduleConfig, parse_duration
 from sr4mdl.training.side_stream import SideStreamSource
 from sr4mdl.training.source_table import SOURCES, SourceRequest, draw_batches
-from sr4mdl.training.state import TRAINING_STEM
 
 _HELD_OUT_SEED: Final = 1_000_003
 
@@ -107,6 +112,13 @@ def _add_learning_arguments(group: Any) -> None:
     group.add_argument("--average-decay", type=float, default=0.999)
     group.add_argument("--value-weight", type=float)
     group.add_argument("--policy-weight", type=float, default=1.0)
+    group.add_argument("--align-weight", type=float, default=1.0)
+    group.add_argument("--write-weight", type=float, default=0.0,
+                       help="of writing formulas down, beside alignment")  # fmt: skip
+    group.add_argument("--formula-layers", type=int,
+                       help="of the formula encoder (default: as paper)")  # fmt: skip
+    group.add_argument("--writer-layers", type=int, default=2,
+                       help="of the writer of formulas")  # fmt: skip
     group.add_argument("--count-weight", type=float, default=0.0,
                        help="of telling how often operators occur")  # fmt: skip
     group.add_argument("--uniform-share", type=float, default=0.1)
@@ -227,10 +239,17 @@ def make_train_config(
         raise ValueError(
             "one of --max-time, --max-samples, --total-time, --total-samples is needed"
         )
-    if args.count_weight > 0 and not paper:
+    for name in ("count_weight", "write_weight"):
+        if getattr(args, name) > 0 and not paper:
+            raise ValueError(
+                f"--{name.replace('_', '-')} must be 0 unless the network is of the "
+                f"architecture tokens, got {getattr(args, name)} for "
+                f"{model.architecture}"
+            )
+    if args.write_weight > 0 and _strategy(args, model) == "predict-only":
         raise ValueError(
-            "--count-weight must be 0 unless the network is of the architecture "
-            f"tokens, got {args.count_weight} for {model.architecture}"
+            "--write-weight must be 0 for --strategy predict-only, which shows no "
+            f"formulas, got {args.write_weight}"
         )
     on_gpu = device.type == "cuda"
     return TrainConfig(
@@ -248,10 +267,14 @@ def make_train_config(
             value_loss="squared" if paper else "likelihood",
             value_weight=_given(args.value_weight, 1.0 if paper else 0.1),
             policy_weight=args.policy_weight,
+            align_weight=args.align_weight,
+            write_weight=args.write_weight,
             count_weight=args.count_weight,
             uniform_share=args.uniform_share,
             temperature=args.temperature,
         ),
+        formula_layers=args.formula_layers,
+        writer_layers=args.writer_layers,
         optimizer=args.optimizer,
         weight_decay=args.weight_decay,
         clip_norm=args.clip_norm,
@@ -329,8 +352,8 @@ def _model_config(args: argparse.Namespace) -> tuple[ModelConfig, int]:
         card = read_card(path, "training")
         return card_config(card, str(path)), int(card["samples"])
     if args.init is not None:
-        path = card_path(args.init, MODEL_STEM)
-        card = read_card(path, "model")
+        path = model_card_path(args.init)
+        card = read_model_card(path)
         return card_config(card, str(path)), int(card["samples"])
     config = get_preset(args.preset)
     changes = {}

@@ -30,12 +30,13 @@ from sr4mdl.training.batch import (
     DeviceBatch,
     Phase,
     PhasedSource,
+    PlannedSource,
     ReportingSource,
     ResumableSource,
     Source,
     split_by_columns,
 )
-from sr4mdl.training.learner import Learner
+from sr4mdl.training.learner import Learner, LearnerOutput
 from sr4mdl.training.losses import (
     LossConfig,
     compute_losses,
@@ -65,6 +66,10 @@ class TrainConfig:
     """Learning rate, plan and phases."""
     loss: LossConfig = field(default_factory=LossConfig)
     """What is minimised."""
+    formula_layers: int | None = None
+    """Layers of the encoder of formulas; None means as many as the network has."""
+    writer_layers: int = 2
+    """Layers of the writer of formulas, where formulas are written."""
     optimizer: OptimizerName = "adamw"
     """Who updates the large matrices; AdamW updates all others."""
     weight_decay: float = 0.01
@@ -125,6 +130,10 @@ class TrainConfig:
                 f"optimizer must be one of {', '.join(OPTIMIZERS)}, "
                 f"got {self.optimizer!r}"
             )
+        for name in ("formula_layers", "writer_layers"):
+            layers = getattr(self, name)
+            if layers is not None and layers < 1:
+                raise ValueError(f"{name} must be at least 1, got {layers}")
         if self.precision not in ("bf16", "fp32"):
             raise ValueError(f"precision must be bf16 or fp32, got {self.precision!r}")
 
@@ -223,8 +232,13 @@ class Trainer:
         choose_kernels(device)
         torch.manual_seed(config.seed)
         aligns = config.schedule.strategy != "predict-only"
+        writes = aligns and config.loss.write_weight > 0
         self.learner = Learner(
-            model, with_formulas=aligns, with_counts=config.loss.count_weight > 0
+            model,
+            with_formulas=aligns and config.loss.align_weight > 0,
+            with_counts=config.loss.count_weight > 0,
+            formula_layers=config.formula_layers,
+            writer_layers=config.writer_layers if writes else 0,
         ).to(device)
         self.average = build_network(model).to(device).eval()
         self.average.load_state_dict(self.learner.network.state_dict())
@@ -359,8 +373,8 @@ class Trainer:
         if self.config.compile == "parts":
             for part in network.compilable_parts():
                 part.compile(dynamic=False)
-            if self.learner.formulas is not None:
-                for part in self.learner.formulas.compilable_parts():
+            for teacher in (self.learner.formulas, self.learner.writer):
+                for part in () if teacher is None else teacher.compilable_parts():
                     part.compile(dynamic=False)
         elif self.config.compile == "whole":
             network.compute = torch.compile(  # type: ignore[method-assign]
@@ -422,6 +436,8 @@ class Trainer:
         schedule = self.config.schedule
         phase = schedule.phase(position)
         self._enter_phase(phase)
+        if isinstance(self.source, PlannedSource):
+            self.source.set_position(position)
         rate = schedule.rate(
             position, self.progress.samples - self.progress.phase_start
         )
@@ -448,11 +464,9 @@ class Trainer:
             last = number == len(parts) - 1
             with self._syncing(last):
                 with self._autocast():
-                    output, vectors, counts = self._wrapped(part, phase)
+                    said: LearnerOutput = self._wrapped(part, phase)
                 losses = compute_losses(
-                    output,
-                    vectors,
-                    counts,
+                    said,
                     part,
                     whole,
                     self.config.loss,
@@ -461,9 +475,9 @@ class Trainer:
                 )
                 losses.total.backward()  # type: ignore[no-untyped-call]
             with torch.no_grad():
-                for name in ("total", "value", "policy", "align", "count"):
+                for name in ("total", "value", "policy", "align", "write", "count"):
                     add(self._totals, f"loss_{name}", getattr(losses, name).detach())
-                count(self._totals, output, part)
+                count(self._totals, said.network, part)
         add(self._totals, "steps", torch.ones((), device=self.device))
 
     def _syncing(self, last: bool) -> AbstractContextManager[Any]:
@@ -512,6 +526,7 @@ class Trainer:
             "loss_value": float(totals["loss_value"]) / steps,
             "loss_policy": float(totals["loss_policy"]) / steps,
             "loss_align": float(totals["loss_align"]) / steps,
+            "loss_write": float(totals["loss_write"]) / steps,
             "loss_count": float(totals["loss_count"]) / steps,
             "gradient_norm": float(totals["gradient_norm"]) / steps,
             "skipped_steps": int(totals["skipped_steps"]),

@@ -12,9 +12,11 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
+from sr4mdl.mdlformer.formula_writer import ABSENT, to_symbols
 from sr4mdl.mdlformer.network import NetworkOutput
 from sr4mdl.mdlformer.tokens import FIRST_OPERATOR
 from sr4mdl.training.batch import DeviceBatch, Phase
+from sr4mdl.training.learner import LearnerOutput
 
 Strategy = Literal["sequential", "concurrent", "predict-only"]
 ValueLoss = Literal["likelihood", "squared"]
@@ -35,6 +37,9 @@ class LossConfig:
     """Weight of the policy's loss."""
     align_weight: float = 1.0
     """Weight of the alignment loss."""
+    write_weight: float = 0.0
+    """Weight of the loss of writing the formula down (``tokens`` only, wherever there
+    is alignment); 0 leaves it out, as the paper does."""
     count_weight: float = 0.0
     """Weight of the loss of telling how often each operator occurs (``tokens`` only,
     in every phase); 0 leaves it out, as the paper does."""
@@ -52,7 +57,8 @@ class LossConfig:
                 f"value_loss must be likelihood or squared, got {self.value_loss!r}"
             )
         for name in (
-            "value_weight", "policy_weight", "align_weight", "count_weight",
+            "value_weight", "policy_weight", "align_weight", "write_weight",
+            "count_weight",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(
@@ -159,6 +165,20 @@ def count_losses(log_rates: Tensor, counts: Tensor) -> Tensor:
     return (log_rates.exp() - counts * log_rates).sum(-1)
 
 
+def write_losses(logits: Tensor, symbols: Tensor) -> Tensor:
+    """Return (B,): nats it takes to write each formula, summed over its symbols.
+
+    ``logits`` are (B, L, S) and ``symbols`` (B, L), with ``ABSENT`` behind the end.
+    """
+    each = functional.cross_entropy(
+        logits.flatten(0, 1).float(),
+        symbols.flatten(),
+        ignore_index=ABSENT,
+        reduction="none",
+    )
+    return each.view(symbols.shape).sum(-1)
+
+
 @dataclass(frozen=True)
 class Losses:
     """Losses of a part of a batch, already divided by the batch's weight."""
@@ -171,14 +191,14 @@ class Losses:
     """The policy's loss."""
     align: Tensor
     """The alignment loss."""
+    write: Tensor
+    """The loss of writing the formula down."""
     count: Tensor
     """The loss of the operators' counts."""
 
 
 def compute_losses(
-    output: NetworkOutput,
-    formulas: Tensor | None,
-    log_rates: Tensor | None,
+    said: LearnerOutput,
     batch: DeviceBatch,
     whole: Denominators,
     config: LossConfig,
@@ -190,12 +210,9 @@ def compute_losses(
 
     Parameters
     ----------
-    output : NetworkOutput
-        Of the network for the part.
-    formulas : Tensor or None
-        (B, W) vectors of the formula encoder; needed unless the phase is ``predict``.
-    log_rates : Tensor or None
-        (B, operators) logarithms of the expected counts; needed if they count.
+    said : LearnerOutput
+        What the network and its teachers say of the part; vectors of formulas and
+        written symbols are needed where they count, unless the phase is ``predict``.
     batch : DeviceBatch
         The part.
     whole : Denominators
@@ -207,33 +224,40 @@ def compute_losses(
     has_policy : bool
         Whether the network has a policy head to train.
     """
+    output = said.network
     zero = output.value_mean.sum() * 0.0
-    policy = align = count = zero
+    policy = align = write = count = zero
     weighted = value_losses(output, batch.value, config) * batch.weight
     value = weighted.sum() / whole.states
     if has_policy and phase != "align":
         each = policy_losses(output.policy, batch.moves, config.uniform_share)
         policy = (each * batch.weight).sum() / whole.with_moves
-    if phase != "predict":
-        if formulas is None:
+    if phase != "predict" and config.align_weight > 0:
+        if said.formulas is None:
             raise ValueError("formulas must be given to align, got None")
         total = alignment_loss(
-            output.summary, formulas, batch.weight, config.temperature
+            output.summary, said.formulas, batch.weight, config.temperature
         )
         align = total / whole.states
+    if phase != "predict" and config.write_weight > 0:
+        if said.symbols is None or batch.formula_tokens is None:
+            raise ValueError("symbols and formula_tokens must be given to write")
+        each = write_losses(said.symbols, to_symbols(batch.formula_tokens))
+        write = (each * batch.weight).sum() / whole.states
     if config.count_weight > 0:
-        if log_rates is None or batch.formula_tokens is None:
+        if said.log_rates is None or batch.formula_tokens is None:
             raise ValueError("log_rates and formula_tokens must be given to count")
-        counts = operator_counts(batch.formula_tokens, log_rates.shape[1])
-        each = count_losses(log_rates, counts)
+        counts = operator_counts(batch.formula_tokens, said.log_rates.shape[1])
+        each = count_losses(said.log_rates, counts)
         count = (each * batch.weight).sum() / whole.states
     total = (
         config.value_weight * value
         + config.policy_weight * policy
         + config.align_weight * align
+        + config.write_weight * write
         + config.count_weight * count
     )
-    return Losses(total, value, policy, align, count)
+    return Losses(total, value, policy, align, write, count)
 
 
 def best_correct_ranks(policy: Tensor, moves: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from sr4mdl.training.batch import (
     DeviceBatch,
     Phase,
     PhasedSource,
+    PlannedSource,
     ReportingSource,
     Source,
 )
@@ -55,6 +56,11 @@ class SideStreamSource:
         """Tell the source."""
         if isinstance(self._source, PhasedSource):
             self._source.set_phase(phase)
+
+    def set_position(self, position: float) -> None:
+        """Tell the source."""
+        if isinstance(self._source, PlannedSource):
+            self._source.set_position(position)
 
     def report(self) -> dict[str, float]:
         """Return the source's counts."""

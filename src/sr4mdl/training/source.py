@@ -64,23 +64,28 @@ def _work(
     free: Any,
     ready: Any,
     phase: Any,
+    position: Any,
 ) -> None:
     """Fill free slots until told to stop (slot None)."""
     # The training process compiles and feeds the device; workers take what is left.
     os.nice(_WORKER_NICENESS)
     memory = shared_memory.SharedMemory(memory_name)
     maker = StateMaker(config, worker)
-    maker.renew(min(config.first_fill, config.bank_capacity))
+
+    def renew(count: int) -> None:
+        maker.renew(count, config.growth(position.value))
+
+    renew(min(config.first_fill, config.bank_capacity))
     while True:
         try:
             slot = free.get(timeout=0.02)
         except queue.Empty:
             # The device is busy: use the time for new formulas.
-            maker.renew(20)
+            renew(20)
             continue
         if slot is None:
             break
-        maker.renew(config.fresh_per_draw)
+        renew(config.fresh_per_draw)
         views = _slot_views(memory.buf, slot, config)
         for name, array in maker.draw(PHASES[phase.value]).items():
             views[name][...] = array
@@ -117,6 +122,7 @@ class CorpusSource:
         # Until told: pairs that may be aligned, where that can be.
         first: Phase = "both" if config.with_formula else "predict"
         self._phase = context.Value("i", PHASES.index(first))
+        self._position = context.Value("d", 0.0)
         self._left: DeviceBatch | None = None
         self._free = context.Queue()
         self._ready = context.Queue()
@@ -132,6 +138,7 @@ class CorpusSource:
                     self._free,
                     self._ready,
                     self._phase,
+                    self._position,
                 ),
                 daemon=True,
             )
@@ -174,11 +181,19 @@ class CorpusSource:
         self._free.put(slot)
         states["column_counts"] = counts
         batch = self.computer.compute(states, n_steps=n_steps).kept()
-        return replace(batch, all_rows=self.config.all_rows)
+        return replace(batch, all_rows=self.computer.config.all_rows)
 
     def set_phase(self, phase: Phase) -> None:
         """Draw the states of this phase from now on."""
         self._phase.value = PHASES.index(phase)
+
+    def set_position(self, position: float) -> None:
+        """Draw from now on what is planned for this position."""
+        self._position.value = position
+        config = self.config.at(position)
+        if config.n_rows != self.computer.config.n_rows:
+            self.computer.config = config
+            self._left = None
 
     def report(self) -> dict[str, float]:
         """Return the share of refused states, their bias and the workers lost."""

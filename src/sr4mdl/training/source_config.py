@@ -43,6 +43,15 @@ class SourceConfig:
     """Rows drawn, of which those inside the domain are kept."""
     min_rows: int = FEWEST_ROWS
     """States that keep fewer rows are refused."""
+    small_until: float = 0.0
+    """Share of the plan over which formulas of the paper's distribution grow from
+    small ones to what they are; from 0 on they have their full size at once."""
+    late_rows: int = 0
+    """Rows a state has at most once ``late_from`` of the plan is over; 0 means that
+    they stay as they are. Few rows teach more states in the same time, but what only
+    many rows show must be seen too."""
+    late_from: float = 0.8
+    """Share of the plan after which ``late_rows`` hold."""
     fewer_rows_rate: float = 0.3
     """Share of states cut to a random number of rows."""
     noise_rate: float = 0.3
@@ -70,6 +79,14 @@ class SourceConfig:
                 "rows must satisfy 1 <= min_rows <= n_rows <= n_candidates, got "
                 f"{self.min_rows}, {self.n_rows}, {self.n_candidates}"
             )
+        if self.late_rows and self.late_rows < self.min_rows:
+            raise ValueError(
+                f"late_rows must be 0 or at least min_rows = {self.min_rows}, "
+                f"got {self.late_rows}"
+            )
+        for name in ("late_from", "small_until"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         for name in (
             "batch_size", "batches_per_draw", "bank_capacity", "first_fill",
             "n_workers",
@@ -99,6 +116,22 @@ class SourceConfig:
     def all_rows(self) -> bool:
         """Whether states have all rows or are refused."""
         return self.min_rows == self.n_rows and self.fewer_rows_rate == 0.0
+
+    def at(self, position: float) -> "SourceConfig":
+        """Return the settings for this position of the plan."""
+        if not self.late_rows or position < self.late_from:
+            return self
+        share = self.n_candidates / self.n_rows
+        candidates = max(self.late_rows, round(share * self.late_rows))
+        return replace(
+            self, n_rows=self.late_rows, n_candidates=candidates, late_rows=0
+        )
+
+    def growth(self, position: float) -> float:
+        """Return the size of new formulas, of their full size, at this position."""
+        if position >= self.small_until:
+            return 1.0
+        return position / self.small_until
 
     @property
     def draw_size(self) -> int:

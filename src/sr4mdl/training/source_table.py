@@ -1,7 +1,7 @@
 """Sources by name: what the training command asks for and who answers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import torch
@@ -94,9 +94,18 @@ SOURCES: Final[Mapping[str, Callable[[SourceRequest], OpenedSource]]] = {
 """Functions that open a source, by name."""
 
 
+_OF_THE_PLAN: Final = ("small_until", "late_rows", "late_from")
+"""Options by which batches change in the course of a training."""
+
+
 def draw_batches(name: str, request: SourceRequest, count: int) -> list[DeviceBatch]:
-    """Return the first batches of a source of its own, which is closed again."""
-    source = SOURCES[name](request).source
+    """Return the first batches of a source of its own, which is closed again.
+
+    What changes in the course of a training is left out: formulas have their full
+    size and tables the rows of the beginning.
+    """
+    options = {k: v for k, v in request.options.items() if k not in _OF_THE_PLAN}
+    source = SOURCES[name](replace(request, options=options)).source
     try:
         return [source.next_batch() for _ in range(count)]
     finally:

@@ -7,7 +7,7 @@ is stored in float32). The files are those of ``mdlformer.checkpoint``.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from sr4mdl.errors import CheckpointError
 from sr4mdl.mdlformer.card import TrainingFacts, card_config, make_card
 from sr4mdl.mdlformer.checkpoint import (
+    AVERAGE,
+    TRAINING_STEM,
     StoredDtype,
     card_path,
+    in_eight_bits,
     load_weights,
     read_store,
     stored,
@@ -26,8 +29,9 @@ from sr4mdl.mdlformer.config import ModelConfig
 from sr4mdl.mdlformer.network import Network
 from sr4mdl.training.batch import ResumableSource
 
-TRAINING_STEM: Final = "training"
 _STEP: Final = "step"
+_NETWORK: Final = "network."
+"""Starts the names of the network's weights in a learner."""
 
 
 @dataclass
@@ -64,7 +68,8 @@ def write_state(
 ) -> Path:
     """Write everything a run needs to continue; return the card's path."""
     tensors = _prefixed("learner", stored(learner.state_dict(), weights))
-    tensors |= _prefixed("average", stored(average.state_dict(), weights))
+    averaged = stored(average.state_dict(), weights)
+    tensors |= {AVERAGE + name: tensor for name, tensor in averaged.items()}
     if moments != "none":
         tensors |= _prefixed(
             "optimizer", _optimizer_tensors(learner, optimizers, moments)
@@ -74,6 +79,26 @@ def write_state(
         tensors |= _prefixed("source", source.state_dict())
     card = make_card("training", model, facts) | {"progress": asdict(progress)}
     return write_store(directory, TRAINING_STEM, tensors, card)
+
+
+def packed_state(
+    path: Path, *, teachers: bool = True
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return card and tensors of a training checkpoint, without what can be spared.
+
+    Averaged weights stay, in eight bits; the raw weights of the network, the moments
+    and the random generators go. ``teachers`` says whether what only training needs
+    (the encoder and the writer of formulas, counts) stays as well.
+    """
+    card, tensors = read_store(card_path(path, TRAINING_STEM), "training")
+    raw = f"learner/{_NETWORK}"
+    wanted = (AVERAGE, "learner/") if teachers else (AVERAGE,)
+    kept = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if name.startswith(wanted) and not name.startswith(raw)
+    }
+    return card, in_eight_bits(kept)
 
 
 def read_state(
@@ -88,7 +113,9 @@ def read_state(
     """Put a stored state into freshly made objects; return the progress.
 
     A formula encoder that was stored but is no longer needed (prediction after
-    alignment) is skipped; moments that were not stored start anew, with a warm-up.
+    alignment) is skipped, one that is needed but was not stored starts anew; so do
+    moments that were not stored, with a warm-up. A network stored by its average alone
+    (``packed_state``) goes on from that.
     """
     path = card_path(path, TRAINING_STEM)
     card, tensors = read_store(path, "training")
@@ -98,7 +125,16 @@ def read_state(
             f"{path} holds a network of another config: {found} instead of {model}"
         )
     parts = _by_prefix(tensors)
-    wanted = learner.state_dict().keys()
+    for name, tensor in parts["average"].items():
+        parts["learner"].setdefault(f"{_NETWORK}{name}", tensor)
+    wanted = learner.state_dict()
+    for teacher, _ in learner.named_children():
+        if not any(name.startswith(f"{teacher}.") for name in parts["learner"]):
+            parts["learner"] |= {
+                name: tensor
+                for name, tensor in wanted.items()
+                if name.startswith(f"{teacher}.")
+            }
     kept = {name: part for name, part in parts["learner"].items() if name in wanted}
     load_weights(learner, kept, str(path))
     load_weights(average, parts["average"], str(path))

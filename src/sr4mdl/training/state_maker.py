@@ -32,13 +32,14 @@ class SkeletonRing:
         self.n_filled = 0
         self.position = 0
 
-    def renew(self, count: int) -> None:
-        """Replace the oldest ``count`` skeletons by new ones."""
+    def renew(self, count: int, growth: float = 1.0) -> None:
+        """Replace the oldest ``count`` skeletons by new ones, smaller below 1."""
         made = 0
         while made < count:
             formula = sample_formula(
-                self.rng, self.config.distribution, self.config.formula_constants
-            )
+                self.rng, self.config.distribution, self.config.formula_constants,
+                growth,
+            )  # fmt: skip
             names = VARIABLE_NAMES[: formula.n_variables]
             try:
                 skeleton = build_skeleton(formula.expression, names)
@@ -78,10 +79,10 @@ class StateMaker:
         self._n_states = config.draw_size
         self._seeds = random.Random(config.seed * 7_919 + worker + 1)
 
-    def renew(self, count: int) -> None:
+    def renew(self, count: int, growth: float = 1.0) -> None:
         """Replace the oldest ``count`` skeletons, of each distribution by its share."""
         for ring, n_states in self._parts:
-            ring.renew(max(1, count * n_states // self._n_states))
+            ring.renew(max(1, count * n_states // self._n_states), growth)
 
     def draw(self, phase: Phase) -> dict[str, Any]:
         """Return the arrays of the states of one draw, by the names of a slot."""
