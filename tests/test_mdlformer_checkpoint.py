@@ -79,6 +79,10 @@ def test_eight_bits_by_hand(tmp_path):
     expected = torch.tensor([[1.27, -0.5, 0.0], [0.0, 0.0, 0.0], [-254.0, 2.0, 0.0]])
     assert torch.allclose(back["matrix"], expected)
     assert torch.equal(back["vector"], vector)
+    del kept["matrix#scales"]
+    path = write_store(tmp_path / "other", "model", kept, card)
+    with pytest.raises(CheckpointError, match="does not match its files"):
+        read_store(path, "model")
 
 
 def test_truncated_file(saved):

@@ -142,9 +142,15 @@ def test_speed_prints_one_document_per_variant(capsys):
         "1",
         "--compile",
         "none",
+        "--profile",
+        "4",
     ]
     assert main(arguments) == 0
     (line,) = capsys.readouterr().out.splitlines()
     record = json.loads(line)
     assert record["samples_per_second"] > 0
     assert record["columns"] == 3
+    times = [entry["milliseconds"] for entry in record["profile"]]
+    assert len(times) == 4
+    assert times == sorted(times, reverse=True)
+    assert times[-1] > 0

@@ -1,10 +1,13 @@
 """Training states on the device: inputs, rows, noise, refusal, workers."""
 
+import random
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from sr4mdl.corpus.formulas import paper_formula, small_paper_formula  # noqa: E402
 from sr4mdl.corpus.skeletons import SkeletonBank, build_skeleton  # noqa: E402
 from sr4mdl.corpus.states import (  # noqa: E402
     N_INPUTS,
@@ -124,6 +127,35 @@ def test_shares_sum_to_one_and_positive_tables_are_positive() -> None:
     shares = tuple(float(name == "positive box") for name, _ in KINDS)
     table = draw_inputs(torch.Generator().manual_seed(0), 50, 20, 4, shares)
     assert (table > 0).all()
+
+
+@pytest.mark.parametrize("position", [None, 0.0, 0.6])
+def test_formulas_begin_small_wherever_the_plan_does(position: float | None) -> None:
+    config = SourceConfig(
+        batch_size=64, n_rows=8, n_candidates=12, min_rows=4, first_fill=40,
+        fresh_per_draw=1, bank_capacity=64, distribution="paper", small_until=0.5,
+    )  # fmt: skip
+    source = CorpusSource(config, CPU)
+    try:
+        if position is not None:
+            source.set_position(position)
+        columns = source.next_batch().column_mask.sum(1)
+    finally:
+        source.close()
+    # At the start of the plan formulas have one variable, later up to ten.
+    assert bool((columns == 1).all()) == (position != 0.6)
+
+
+def test_small_formulas_grow_to_the_papers() -> None:
+    rng = random.Random(1)
+    small = [small_paper_formula(rng, 0.0) for _ in range(30)]
+    assert {formula.n_variables for formula in small} == {1}
+    assert max(formula.n_unary for formula in small) == 1
+    assert max(formula.n_binary for formula in small) == 1
+    half = [small_paper_formula(rng, 0.5) for _ in range(60)]
+    assert max(formula.n_variables for formula in half) == 5
+    full = [small_paper_formula(random.Random(seed), 1.0) for seed in range(5)]
+    assert full == [paper_formula(random.Random(seed)) for seed in range(5)]
 
 
 def test_batches_have_the_rows_of_the_plan() -> None:

@@ -97,11 +97,13 @@ def in_eight_bits(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _from_eight_bits(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Undo ``in_eight_bits``; KeyError if the scales of a matrix are missing."""
     result = {}
     for name, tensor in tensors.items():
-        scales = tensors.get(name + _SCALES)
-        if not name.endswith(_SCALES):
-            result[name] = tensor if scales is None else tensor.float() * scales
+        if tensor.dtype == torch.int8:
+            result[name] = tensor.float() * tensors[name + _SCALES]
+        elif not name.endswith(_SCALES):
+            result[name] = tensor
     return result
 
 

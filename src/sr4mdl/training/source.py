@@ -75,6 +75,9 @@ def _work(
     def renew(count: int) -> None:
         maker.renew(count, config.growth(position.value))
 
+    while position.value < 0:
+        # Formulas grow with the plan, and a resumed one does not begin at 0.
+        time.sleep(0.01)
     renew(min(config.first_fill, config.bank_capacity))
     while True:
         try:
@@ -122,7 +125,7 @@ class CorpusSource:
         # Until told: pairs that may be aligned, where that can be.
         first: Phase = "both" if config.with_formula else "predict"
         self._phase = context.Value("i", PHASES.index(first))
-        self._position = context.Value("d", 0.0)
+        self._position = context.Value("d", -1.0 if config.small_until > 0 else 1.0)
         self._left: DeviceBatch | None = None
         self._free = context.Queue()
         self._ready = context.Queue()
@@ -149,6 +152,7 @@ class CorpusSource:
 
     def next_batch(self) -> DeviceBatch:
         """Return the next batch; waits for the workers if it must."""
+        self._begin()
         left, size = self._left, self.config.batch_size
         while left is None or left.n_states < size:
             drawn = self._draw()
@@ -183,6 +187,11 @@ class CorpusSource:
         batch = self.computer.compute(states, n_steps=n_steps).kept()
         return replace(batch, all_rows=self.computer.config.all_rows)
 
+    def _begin(self) -> None:
+        """Let waiting workers begin at the start of the plan, if nothing was told."""
+        if self._position.value < 0:
+            self._position.value = 0.0
+
     def set_phase(self, phase: Phase) -> None:
         """Draw the states of this phase from now on."""
         self._phase.value = PHASES.index(phase)
@@ -202,6 +211,7 @@ class CorpusSource:
 
     def close(self) -> None:
         """Stop the workers and release the shared memory."""
+        self._begin()
         for _ in self._workers:
             self._free.put(None)
         deadline = time.monotonic() + 5.0

@@ -1,15 +1,18 @@
 """How fast training steps are, without any making of data.
 
 ``python -m sr4mdl.training.speed --preset small --rows 32 --columns 6`` prints one
-JSON line per variant: samples per second with the same batch again and again.
+JSON line per variant: samples per second with the same batch again and again. With
+``--profile 12`` it also says which twelve operations (on a GPU: kernels) take most of
+a step's time.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 import torch
 
@@ -19,6 +22,8 @@ from sr4mdl.moves import MAX_COLUMNS
 from sr4mdl.training.batch import DeviceBatch, ToySource
 from sr4mdl.training.loop import CompileMode, TrainConfig, Trainer
 from sr4mdl.training.schedule import ScheduleConfig
+
+_PROFILED_STEPS: Final = 3
 
 
 class FixedSource:
@@ -41,7 +46,8 @@ def measure_speed(
     n_columns: int,
     compile: CompileMode = "none",
     n_steps: int = 20,
-) -> dict[str, float]:
+    n_profiled: int = 0,
+) -> dict[str, Any]:
     """Return samples per second and what it took to get going.
 
     Parameters
@@ -56,6 +62,8 @@ def measure_speed(
         As in ``TrainConfig``.
     n_steps : int, default=20
         Timed steps, after three that are not.
+    n_profiled : int, default=0
+        How many of the operations that take longest are told, from further steps.
     """
     if not 2 <= n_columns <= MAX_COLUMNS:
         raise ValueError(f"n_columns must be from 2 to {MAX_COLUMNS}, got {n_columns}")
@@ -82,14 +90,44 @@ def measure_speed(
 
     first = steps(3)
     spent = steps(n_steps)
-    result = {
+    result: dict[str, Any] = {
         "samples_per_second": batch_size * n_steps / spent,
         "seconds_to_start": first,
         "parameters": count_parameters(trainer.learner.network),
     }
     if device.type == "cuda":
         result["peak_gigabytes"] = torch.cuda.max_memory_allocated(device) / 2**30
+    if n_profiled:
+        result["profile"] = _profile(lambda: steps(_PROFILED_STEPS), device, n_profiled)
     return result
+
+
+def _profile(
+    run: Callable[[], object], device: torch.device, count: int
+) -> list[dict[str, Any]]:
+    """Return the operations that take longest: name, calls and milliseconds a step."""
+    on_gpu = device.type == "cuda"
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if on_gpu:
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    with torch.profiler.profile(activities=activities) as profiler:
+        run()
+    spent = []
+    for event in profiler.key_averages():
+        # On a GPU only what runs there: its launch is counted with it otherwise.
+        if on_gpu and event.device_type.name != "CUDA":
+            continue
+        micros = event.self_device_time_total if on_gpu else event.self_cpu_time_total
+        spent.append((micros, event.count, event.key))
+    spent.sort(reverse=True)
+    return [
+        {
+            "name": name[:120],
+            "calls": calls / _PROFILED_STEPS,
+            "milliseconds": micros / 1000.0 / _PROFILED_STEPS,
+        }
+        for micros, calls, name in spent[:count]
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,6 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--columns", type=int, default=6)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--profile", type=int, default=0, metavar="COUNT")
     parser.add_argument(
         "--compile", nargs="+", choices=("parts", "whole", "none"), default=["parts"]
     )
@@ -119,6 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             n_columns=arguments.columns,
             compile=compile_mode,
             n_steps=arguments.steps,
+            n_profiled=arguments.profile,
         )
         record = {
             "preset": arguments.preset,
