@@ -59,9 +59,9 @@ def documents():
          "all": shares(0.7, 10), "root": shares(0.6, 2),
          "by_value": {"all": shares(0.3, 4), "root": shares(0.0, 0)}},
         {"bench": "mdlformer", "name": "small", "pairs": 8, "rows": 32,
-         "panels": panels, **figures},
+         "formula_constants": "decades", "panels": panels, **figures},
         {"bench": "mdlformer", "name": "paper", "pairs": 8, "rows": 200,
-         "panels": {}, **figures},
+         "formula_constants": "uniform", "panels": {}, **figures},
         {"bench": "speed", "name": "s", "cores": 2, "load_before": 0.5,
          "load_after": 1.0, "evaluation": {"n_expressions": 1000, "n_rows": 200,
                                            "ratio": 12.34}},
@@ -96,6 +96,7 @@ def test_report_of_documents_alone(tmp_path):
     assert "| groundtruth | all states | value | 4 | 30.0 %" in text
     # Roots ranked by value: there were none.
     assert "| groundtruth | roots | value" not in text
+    assert "| paper | 8 | 200 | uniform | 0.500 |" in text
     assert "### By unary" in text
     assert "(1,000 formulas, 200 rows) | 12.3 times |" in text
     assert "## Failures" not in text

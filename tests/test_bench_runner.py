@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 import random
@@ -161,6 +162,23 @@ def test_failed_rows_can_be_dropped_to_be_done_again(tmp_path):
         assert [row["seed"] for row in results.rows] == [2]
         results.append(make_row(seed=3))
     assert [row["seed"] for row in read_rows([path])] == [2, 3]
+
+
+def test_packed_files_are_read_and_never_written(tmp_path):
+    plain = tmp_path / "rows.jsonl"
+    with ResultFile(plain) as file:
+        file.append({"problem": "a"})
+        file.append({"problem": "b"})
+    packed = tmp_path / "rows.jsonl.gz"
+    content = gzip.compress(plain.read_bytes())
+    packed.write_bytes(content)
+    assert [row["problem"] for row in read_rows([packed])] == ["a", "b"]
+    with pytest.raises(DataError, match="rows are only added to plain files"):
+        ResultFile(packed)
+    for damaged in (content[:-9], b"plain text", content[:20] + bytes(9)):
+        packed.write_bytes(damaged)
+        with pytest.raises(DataError, match="not a whole gzip file"):
+            read_rows([packed])
 
 
 def test_not_a_number_never_reaches_a_file(tmp_path):

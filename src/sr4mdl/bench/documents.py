@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sr4mdl.bench.results import Row, read_rows
+from sr4mdl.bench.results import Row, read_bytes, read_rows
 
 Document = dict[str, Any]
 
@@ -23,7 +23,7 @@ def write_document(path: Path, document: Document) -> None:
 def read_document(path: Path) -> Document | None:
     """Return the document of a file, or None if the file holds rows."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_bytes(path))
     except (json.JSONDecodeError, UnicodeDecodeError):
         return None
     return content if isinstance(content, dict) and "bench" in content else None

@@ -50,12 +50,13 @@ def casestudy_table(case: dict[str, Any]) -> Table:
 
 def value_table(documents: Sequence[Document]) -> Table:
     """Return the measures of lengths estimated on generated pairs."""
-    header = ["network", "pairs", "rows", *VALUE_MEASURES.values()]
+    header = ["network", "pairs", "rows", "constants", *VALUE_MEASURES.values()]
     body = [
         [
             document["name"],
             str(document["pairs"]),
             str(document["rows"]),
+            document.get("formula_constants", "-"),
             *(f"{document[name]:.3f}" for name in VALUE_MEASURES),
         ]
         for document in documents

@@ -6,8 +6,10 @@ file is opened again.
 """
 
 import fcntl
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from sr4mdl.errors import DataError
 
 SCHEMA_VERSION: Final = 1
 KEY_FIELDS: Final = ("suite", "problem", "seed", "noise", "method", "mode", "budget")
+_PACKED: Final = ".gz"
 
 Row = dict[str, Any]
 Key = tuple[str, ...]
@@ -61,8 +64,25 @@ def key_of(row: Row) -> Key:
     return tuple(json.dumps(row.get(field), sort_keys=True) for field in KEY_FIELDS)
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return what a file holds, unpacked if its name ends in ``.gz``.
+
+    Raises
+    ------
+    DataError
+        If a packed file is damaged or cut off.
+    """
+    content = path.read_bytes()
+    if path.suffix != _PACKED:
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path} is not a whole gzip file: {error}") from error
+
+
 def read_rows(paths: Iterable[Path]) -> list[Row]:
-    """Return the rows of result files; a torn last line is left out.
+    """Return the rows of result files, packed ones too; a torn last line is left out.
 
     Where several rows are of the same run, the last one counts.
 
@@ -73,7 +93,7 @@ def read_rows(paths: Iterable[Path]) -> list[Row]:
     """
     rows: dict[Key, Row] = {}
     for path in paths:
-        content = path.read_bytes()
+        content = read_bytes(path)
         whole, _, rest = content.rpartition(b"\n")
         for row in _parse_lines(whole, path):
             rows[key_of(row)] = row
@@ -120,6 +140,8 @@ class ResultFile:
     """
 
     def __init__(self, path: Path, *, retry_errors: bool = False) -> None:
+        if path.suffix == _PACKED:
+            raise DataError(f"{path} is packed: rows are only added to plain files")
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = _open_locked(path)
