@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from sr4mdl.errors import CheckpointError
-from sr4mdl.mdlformer.guide import FakeGuide, OnnxGuide, UniformGuide, log_softmax_legal
+from sr4mdl.mdlformer.guide import (
+    FakeGuide,
+    OnnxGuide,
+    UniformGuide,
+    even_shares,
+    log_softmax_legal,
+)
 from sr4mdl.moves import FIRST_TARGET, N_MOVES, column_move_id, legal_moves
 
 
@@ -120,6 +126,28 @@ def test_missing_and_foreign_files(tmp_path):
         OnnxGuide(path)
     with pytest.raises(ValueError, match="n_threads"):
         OnnxGuide(path, n_threads=0)
+
+
+def test_shares_of_equal_work_by_hand():
+    # By columns 1, 1, 2, 3, 5 at places 4, 1, 3, 0, 2: 12 units of work. Middles at
+    # 0.5, 1.5, 3, 5.5, 9.5, and the second half begins at 6.
+    counts = np.array([3, 1, 5, 2, 1])
+    shares = even_shares(counts, 2)
+    assert [share.tolist() for share in shares] == [[1, 4, 3, 0], [2]]
+    assert [share.tolist() for share in even_shares(counts, 1)] == [[1, 4, 3, 0, 2]]
+    # More workers than states: nobody gets nothing.
+    assert [share.tolist() for share in even_shares(np.array([2, 2]), 5)] == [[0], [1]]
+
+
+def test_a_failure_in_a_thread_is_told(monkeypatch):
+    guide = OnnxGuide(n_threads=2)
+
+    def fail(*_):
+        raise MemoryError("none left")
+
+    monkeypatch.setattr(guide, "_score_share", fail)
+    with pytest.raises(MemoryError, match="none left"):
+        guide.score(np.ones((4, 5, 1)), [1] * 4, np.ones((4, 5)))
 
 
 def test_guide_does_not_need_torch():

@@ -87,6 +87,20 @@ def test_extreme_numbers_give_finite_scores(exported):
     assert output.log_probabilities.max(1).min() > -np.inf
 
 
+def test_threads_change_no_answer(exported):
+    rng = np.random.default_rng(3)
+    counts = rng.integers(1, 5, 23)
+    columns, targets = rng.normal(size=(23, 16, 4)), rng.normal(size=(23, 16))
+    alone = OnnxGuide(exported[1]).score(columns, counts, targets)
+    for n_threads in (2, 3, 40):
+        guide = OnnxGuide(exported[1], n_threads=n_threads)
+        shared = guide.score(columns, counts, targets)
+        for name in ("value_mean", "value_spread", "log_probabilities"):
+            np.testing.assert_allclose(
+                getattr(shared, name), getattr(alone, name), rtol=1e-4, atol=1e-4
+            )
+
+
 def test_card_travels_along(exported):
     guide = OnnxGuide(exported[1])
     assert guide.card["samples"] == 42

@@ -8,6 +8,7 @@ No torch here; onnxruntime is imported when the first :class:`OnnxGuide` is made
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -129,6 +130,15 @@ def _to_float32(values: NDArray[Any], shown: BoolArray) -> NDArray[np.float32]:
     return np.clip(kept, -LARGEST, LARGEST).astype(np.float32)
 
 
+@dataclass(frozen=True)
+class _Scores:
+    """What the network says of n states, filled in share by share."""
+
+    mean: FloatArray
+    spread: FloatArray
+    logits: FloatArray
+
+
 @cache
 def _legal(n_columns: int) -> BoolArray:
     return legal_moves(n_columns)
@@ -160,7 +170,8 @@ class OnnxGuide:
         An ``.onnx`` file made by this package; by default the one that comes with it.
         A JSON card beside it is checked against the file.
     n_threads : int, default=1
-        Threads of the runtime.
+        Threads that share the states of a call: each works on states of its own, which
+        is up to twice as fast as sharing every product among them.
     batch_size : int, default=16
         Most states in one call of the runtime.
 
@@ -192,7 +203,8 @@ class OnnxGuide:
         self._n_threads = n_threads
         self._batch_size = batch_size
         content = _read_model(self._path)
-        self._session = _open_session(content, n_threads, self._path)
+        self._session = _open_session(content, self._path)
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
         self.card = _card_of(self._session, self._path)
 
     @property
@@ -217,15 +229,35 @@ class OnnxGuide:
         """
         states = _check_states(columns, column_counts, targets, row_mask)
         n_states = len(states.counts)
-        mean, spread = np.empty(n_states), np.empty(n_states)
-        logits = np.empty((n_states, N_MOVES))
-        order = np.argsort(states.counts, kind="stable")
-        _, starts = np.unique(states.counts[order], return_index=True)
-        for group in np.split(order, starts[1:]):
+        scores = _Scores(
+            np.empty(n_states), np.empty(n_states), np.empty((n_states, N_MOVES))
+        )
+        if n_states == 0:
+            return GuideOutput(scores.mean, scores.spread, scores.logits)
+        shares = even_shares(states.counts, self._n_threads)
+        if self._pool is None or len(shares) == 1:
+            for share in shares:
+                self._score_share(states, share, scores)
+        else:
+            # The runtime lets go of Python's lock, and a session serves many threads.
+            work = [
+                self._pool.submit(self._score_share, states, share, scores)
+                for share in shares
+            ]
+            for one in work:
+                one.result()
+        return GuideOutput(
+            scores.mean, scores.spread, log_softmax_legal(scores.logits, states.counts)
+        )
+
+    def _score_share(self, states: _States, share: IntArray, scores: _Scores) -> None:
+        """Score the states at some places, which are in order of their columns."""
+        _, starts = np.unique(states.counts[share], return_index=True)
+        for group in np.split(share, starts[1:]):
             for start in range(0, len(group), self._batch_size):
                 chosen = group[start : start + self._batch_size]
                 count = int(states.counts[chosen[0]])
-                results = self._session.run(
+                mean, log_spread, logits = self._session.run(
                     None,
                     {
                         "columns": states.columns[chosen, :, :count],
@@ -234,11 +266,24 @@ class OnnxGuide:
                         "row_mask": states.row_mask[chosen],
                     },
                 )
-                mean[chosen], spread[chosen] = results[0], np.exp(results[1])
-                logits[chosen] = results[2]
-        if n_states == 0:
-            return GuideOutput(mean, spread, logits)
-        return GuideOutput(mean, spread, log_softmax_legal(logits, states.counts))
+                scores.mean[chosen] = mean
+                scores.spread[chosen] = np.exp(log_spread)
+                scores.logits[chosen] = logits
+
+
+def even_shares(counts: IntArray, n_shares: int) -> list[IntArray]:
+    """Return the places of all states in at most so many shares of about equal work.
+
+    Work goes with the number of columns. Places are in order of it, so that states of
+    equal numbers stay together.
+    """
+    order = np.argsort(counts, kind="stable")
+    done = np.cumsum(counts[order])
+    # Where the middle of a state's work lies decides whose it is.
+    middle = done - 0.5 * counts[order]
+    owner = (middle * n_shares / done[-1]).astype(np.int64)
+    _, starts = np.unique(owner, return_index=True)
+    return list(np.split(order, starts[1:]))
 
 
 def _reopen(path: Path, n_threads: int, batch_size: int) -> OnnxGuide:
@@ -259,12 +304,12 @@ def _read_model(path: Path) -> bytes:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
 
 
-def _open_session(content: bytes, n_threads: int, path: Path) -> Any:
+def _open_session(content: bytes, path: Path) -> Any:
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as failures
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = n_threads
+    options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
