@@ -13,6 +13,7 @@ from sr4mdl.errors import CheckpointError  # noqa: E402
 from sr4mdl.mdlformer.card import read_card  # noqa: E402
 from sr4mdl.mdlformer.checkpoint import load_model  # noqa: E402
 from sr4mdl.mdlformer.config import PRESETS  # noqa: E402
+from sr4mdl.training import command  # noqa: E402
 from sr4mdl.training.command import configure, less_time, make_train_config  # noqa: E402
 from sr4mdl.training.loop import TrainingError  # noqa: E402
 
@@ -139,7 +140,8 @@ def test_arguments_that_are_not_understood(texts, capsys):
     assert "error" in capsys.readouterr().err
 
 
-def test_what_is_not_given_depends_on_the_network():
+def test_what_is_not_given_depends_on_the_network(monkeypatch):
+    monkeypatch.setattr(command, "gpu_memory", lambda device: 149_000_000_000)
     arguments = parse("--max-time", "9m", "--max-samples", "80M")
     small = make_train_config(arguments, PRESETS["small"], torch.device("cpu"))
     paper = make_train_config(arguments, PRESETS["paper"], torch.device("cpu"))
@@ -151,6 +153,13 @@ def test_what_is_not_given_depends_on_the_network():
     assert paper.loss.value_loss == "squared"
     on_gpu = make_train_config(arguments, PRESETS["small"], torch.device("cuda"))
     assert (small.compile, on_gpu.compile) == ("none", "parts")
+    # A hundred steps of 24,000 states; with two processes a step has twice as many.
+    warmups = [small.schedule.warmup_samples, on_gpu.schedule.warmup_samples]
+    assert warmups == [2_000, 2_400_000]
+    paired = make_train_config(
+        arguments, PRESETS["small"], torch.device("cuda"), n_processes=2
+    )
+    assert paired.schedule.warmup_samples == 4_800_000
     assert (small.column_shares, on_gpu.column_shares) == ((1.0,), (0.4, 0.42, 0.18))
     given = parse(
         "--total-time", "1h", "--max-time", "9m", "--learning-rate", "0.01",
@@ -179,6 +188,29 @@ def test_what_is_not_given_depends_on_the_network():
     assert (config.column_shares, config.column_widths) == ((0.7, 0.3), (5, 10))
     assert (config.stored_weights, config.stored_moments) == ("bfloat16", "none")
     assert (config.log_every, config.evaluate_every, config.save_every) == (3, 4, 5)
+
+
+def test_batches_and_workers_depend_on_the_machine(monkeypatch):
+    monkeypatch.setattr(command, "gpu_memory", lambda device: 40_000_000_000)
+    monkeypatch.setattr(command, "usable_cores", lambda: 16)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+
+    def asked(preset, device, *texts):
+        request = command._request(
+            parse("--max-time", "9m", *texts), PRESETS[preset], device, 0
+        )
+        return request.batch_size, request.n_workers
+
+    assert asked("small", cpu) == (64, None)
+    # 24e9 bytes / (160 x 32 x 128 x 4) = 9,155 states, 143 x 64 = 9,152.
+    assert asked("small", gpu) == (9152, 8)
+    # The rows that a state ever has count: 24e9 / (40 x 200 x 512 x 8) = 732 pairs.
+    late = ("--data-option", "late_rows=200")
+    assert asked("paper", gpu, *late) == (704, 14)
+    assert asked("small", gpu, "--batch-size", "96", "--workers", "3") == (96, 3)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert asked("paper", gpu, *late) == (704, 2)
 
 
 PROGRAM = """

@@ -1,6 +1,8 @@
 """Training states on the device: inputs, rows, noise, refusal, workers."""
 
 import random
+from collections import namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from sr4mdl.corpus.states import (  # noqa: E402
     sample_states,
 )
 from sr4mdl.text import parse  # noqa: E402
+from sr4mdl.training import source as source_module  # noqa: E402
 from sr4mdl.training.inputs import DEFAULT_SHARES, KINDS, draw_inputs  # noqa: E402
 from sr4mdl.training.source import CorpusSource  # noqa: E402
 from sr4mdl.training.source_config import SourceConfig  # noqa: E402
@@ -203,6 +206,20 @@ def test_the_same_seed_makes_the_same_formulas() -> None:
     two.renew(10)
     for first, second in zip(one.bank, two.bank, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_too_little_shared_memory_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Usage = namedtuple("Usage", "total used free")
+    monkeypatch.setattr(source_module, "_SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(
+        source_module.shutil, "disk_usage", lambda _: Usage(64, 0, 64_000_000)
+    )
+    # 856 bytes a state, three slots a worker: 2 x 3 x 20,000 of them are 103 MB.
+    config = SourceConfig(batch_size=20_000, n_workers=2)
+    with pytest.raises(ValueError, match=r"need 103 MB, .* has 64 MB free"):
+        CorpusSource(config, torch.device("cpu"))
 
 
 def test_rows_must_fit() -> None:

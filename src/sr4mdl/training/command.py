@@ -34,6 +34,14 @@ from sr4mdl.training.batch import (
 )
 from sr4mdl.training.loop import TrainConfig, Trainer, TrainingError, World
 from sr4mdl.training.losses import LossConfig, Strategy
+from sr4mdl.training.machine import (
+    CPU_BATCH_SIZE,
+    WARMUP_STEPS,
+    gpu_batch_size,
+    gpu_memory,
+    gpu_workers,
+    usable_cores,
+)
 from sr4mdl.training.metrics_log import MetricsLog
 from sr4mdl.training.optimizers import OPTIMIZERS
 from sr4mdl.training.schedule import DECAYS, ScheduleConfig, parse_duration
@@ -81,9 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data-option", action="append", default=[], metavar="KEY=VALUE",
         help="a setting handed to the source",
     )  # fmt: skip
-    data.add_argument("--batch-size", type=_count, help="per process")
+    data.add_argument("--batch-size", type=_count,
+                      help="per process (default: what the GPU takes)")  # fmt: skip
     data.add_argument("--rows", type=int, help="rows a state (default: the preset's)")
-    data.add_argument("--workers", type=int, help="processes that make formulas")
+    data.add_argument("--workers", type=int,
+                      help="processes that make formulas")  # fmt: skip
     data.add_argument("--column-parts", type=_shares,
                       help="parts of a batch by columns, or their shares")  # fmt: skip
     data.add_argument("--column-widths", type=_widths, default=(3, 6, 10),
@@ -165,7 +175,7 @@ def train(args: argparse.Namespace) -> dict[str, Any] | None:
     try:
         world, device = _join(args.device)
         model, samples_before = _model_config(args)
-        config = make_train_config(args, model, device)
+        config = make_train_config(args, model, device, n_processes=world.size)
         # A source that cannot be put back to where it was must not start over.
         seed = args.seed + world.rank + samples_before
         request = _request(args, model, device, seed)
@@ -228,7 +238,11 @@ def _held_out(args: argparse.Namespace, request: SourceRequest) -> list[DeviceBa
 
 
 def make_train_config(
-    args: argparse.Namespace, model: ModelConfig, device: torch.device
+    args: argparse.Namespace,
+    model: ModelConfig,
+    device: torch.device,
+    *,
+    n_processes: int = 1,
 ) -> TrainConfig:
     """Return the settings of a run; what is not given depends on the network."""
     paper = model.architecture == "tokens"
@@ -252,10 +266,14 @@ def make_train_config(
             f"formulas, got {args.write_weight}"
         )
     on_gpu = device.type == "cuda"
+    warmup = 2_000
+    if on_gpu:
+        step = _batch_size(args, model, device) * n_processes
+        warmup = max(400_000, WARMUP_STEPS * step)
     return TrainConfig(
         schedule=ScheduleConfig(
             learning_rate=_given(args.learning_rate, 2e-4 if paper else 1e-3),
-            warmup_samples=_given(args.warmup, 400_000 if on_gpu else 2_000),
+            warmup_samples=_given(args.warmup, warmup),
             decay=args.decay,
             total_samples=total_samples,
             total_time=total_time,
@@ -325,20 +343,42 @@ def _strategy(args: argparse.Namespace, model: ModelConfig) -> Strategy:
 def _request(
     args: argparse.Namespace, model: ModelConfig, device: torch.device, seed: int
 ) -> SourceRequest:
-    on_gpu = device.type == "cuda"
-    default_batch = (1024 if model.architecture == "tokens" else 4096) if on_gpu else 64
+    paper = model.architecture == "tokens"
+    n_workers = args.workers
+    if n_workers is None and device.type == "cuda":
+        n_trainings = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        n_workers = gpu_workers(usable_cores(), n_trainings, whole_formulas=paper)
     return SourceRequest(
-        batch_size=_given(args.batch_size, default_batch),
+        batch_size=_batch_size(args, model, device),
         n_rows=_given(args.rows, model.n_rows),
         device=device,
         seed=seed,
         with_formulas=(
             _strategy(args, model) != "predict-only" or args.count_weight > 0
         ),
-        n_workers=args.workers,
-        paper=model.architecture == "tokens",
+        n_workers=n_workers,
+        paper=paper,
         options=_pairs(args.data_option, "--data-option"),
     )
+
+
+def _batch_size(
+    args: argparse.Namespace, model: ModelConfig, device: torch.device
+) -> int:
+    """Return the states of a batch: as asked for, else what the machine can take."""
+    if args.batch_size is not None:
+        return int(args.batch_size)
+    if device.type != "cuda":
+        return CPU_BATCH_SIZE
+    options = _pairs(args.data_option, "--data-option")
+    rows = [_given(args.rows, model.n_rows)]
+    # Those that are no numbers are refused where the source is opened.
+    rows += [
+        int(options[name])
+        for name in ("n_rows", "late_rows")
+        if options.get(name, "").isdecimal()
+    ]
+    return gpu_batch_size(model, max(rows), gpu_memory(device))
 
 
 def _model_config(args: argparse.Namespace) -> tuple[ModelConfig, int]:

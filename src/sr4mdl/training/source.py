@@ -9,9 +9,11 @@ learned from.
 import multiprocessing
 import os
 import queue
+import shutil
 import time
 from dataclasses import replace
 from multiprocessing import shared_memory
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +26,8 @@ from sr4mdl.training.state_computer import StateComputer
 from sr4mdl.training.state_maker import StateMaker
 
 _WORKER_NICENESS: Final = 15
+_SHARED_MEMORY: Final = Path("/dev/shm")
+"""Where shared memory lies on Linux; elsewhere it is not limited that way."""
 
 
 def _array_specification(
@@ -55,6 +59,19 @@ def _slot_views(buffer: Any, slot: int, config: SourceConfig) -> dict[str, Any]:
         views[name] = np.ndarray(shape, dtype, buffer=buffer, offset=offset)
         offset += -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // 64) * 64
     return views
+
+
+def _check_shared_memory(size: int) -> None:
+    """Refuse to use more than there is: writing there would kill the process."""
+    if not _SHARED_MEMORY.is_dir():
+        return
+    free = shutil.disk_usage(_SHARED_MEMORY).free
+    if size > free:
+        raise ValueError(
+            "batch_size and n_workers must fit into shared memory: they need "
+            f"{size / 1e6:,.0f} MB, {_SHARED_MEMORY} has {free / 1e6:,.0f} MB free. "
+            "Lower --batch-size or --workers, or give a container more (--shm-size)"
+        )
 
 
 def _work(
@@ -119,9 +136,9 @@ class CorpusSource:
         self.computer = StateComputer(config, device, compile=compile)
         context = multiprocessing.get_context("spawn")
         self._n_slots = self._SLOTS_PER_WORKER * config.n_workers
-        self._memory = shared_memory.SharedMemory(
-            create=True, size=self._n_slots * _slot_size(config)
-        )
+        size = self._n_slots * _slot_size(config)
+        _check_shared_memory(size)
+        self._memory = shared_memory.SharedMemory(create=True, size=size)
         # Until told: pairs that may be aligned, where that can be.
         first: Phase = "both" if config.with_formula else "predict"
         self._phase = context.Value("i", PHASES.index(first))
