@@ -19,7 +19,12 @@ from collections import Counter
 import numpy as np
 import torch
 
-from sr4mdl.corpus.formulas import VARIABLE_NAMES, paper_formula
+from sr4mdl.corpus.formulas import (
+    DEFAULT_CONSTANTS,
+    PAPER_CONSTANTS,
+    VARIABLE_NAMES,
+    paper_formula,
+)
 from sr4mdl.evaluate import evaluate, evaluate_one
 from sr4mdl.expressions import Expression, apply, constant
 from sr4mdl.simplify import simplify
@@ -137,7 +142,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--constants", choices=("decades", "uniform"), default="decades"
+        "--constants", choices=PAPER_CONSTANTS, default=DEFAULT_CONSTANTS
     )
     parser.add_argument("--precision", default="5e-4,5e-3,5e-2")
     arguments = parser.parse_args()

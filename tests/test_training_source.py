@@ -281,9 +281,11 @@ def test_unknown_constants_are_named() -> None:
 
 
 def test_uniform_formula_constants_are_not_drawn_anew() -> None:
-    assert SourceConfig(distribution="paper").rates("predict").redraw == 0.5
-    uniform = SourceConfig(distribution="paper", formula_constants="uniform")
-    assert uniform.rates("predict").redraw == 0.0
+    decades = SourceConfig(distribution="paper", formula_constants="decades")
+    assert decades.rates("predict").redraw == 0.5
+    # The paper's text says uniform, so that is what is drawn unless told otherwise.
+    assert SourceConfig().formula_constants == "uniform"
+    assert SourceConfig(distribution="paper").rates("predict").redraw == 0.0
     message = "formula_constants must be decades or uniform, got 'big'"
     with pytest.raises(ValueError, match=message):
         SourceConfig(formula_constants="big")  # type: ignore[arg-type]

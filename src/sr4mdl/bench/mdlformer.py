@@ -25,9 +25,9 @@ from sr4mdl.bench.measures import setting_text
 from sr4mdl.bench.ranking import value_metrics
 from sr4mdl.bench.strategies import DEFAULT_ROUNDS, measure_strategies
 from sr4mdl.bench.suite_command import BenchOptionError
+from sr4mdl.corpus.formulas import DEFAULT_CONSTANTS, PAPER_CONSTANTS, PaperConstants
 
 if TYPE_CHECKING:
-    from sr4mdl.corpus.formulas import PaperConstants
     from sr4mdl.training.batch import DeviceBatch
 
 PANELS: Final = ("rows", "noise", "variables", "unary", "binary")
@@ -63,9 +63,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "strategy, which trains networks first",
     )  # fmt: skip
     parser.add_argument(
-        "--formula-constants", choices=("decades", "uniform"), default="decades",
-        help="constants of the formulas: three decades alike, or uniform up to 100 as "
-        "in the paper's text",
+        "--formula-constants", choices=PAPER_CONSTANTS, default=DEFAULT_CONSTANTS,
+        help="constants of the formulas: uniform up to 100, as the paper's text says "
+        "(default), or three decades alike, as in the generator that it takes",
     )  # fmt: skip
     parser.add_argument("--device", default="cpu", help="where a checkpoint runs")
     parser.add_argument(
@@ -94,7 +94,7 @@ def make_pairs(
     *,
     feature_noise: float = 0.0,
     device: str = "cpu",
-    constants: "PaperConstants" = "decades",
+    constants: PaperConstants = DEFAULT_CONSTANTS,
     **counts: int | None,
 ) -> Pairs:
     """Draw pairs until ``n_pairs`` are kept; ``counts`` fix the formula's counts.

@@ -131,6 +131,8 @@ PAPER_CONSTANTS: Final[Mapping[PaperConstants, Callable[[random.Random], float]]
     "uniform": _uniform_constant,
 }
 """How affine constants of the paper's formulas are drawn."""
+DEFAULT_CONSTANTS: Final[PaperConstants] = "uniform"
+"""What the paper says of its own formulas."""
 
 
 def _build_tree(
@@ -230,7 +232,7 @@ def paper_formula(
     n_variables: int | None = None,
     n_unary: int | None = None,
     n_binary: int | None = None,
-    constants: PaperConstants = "decades",
+    constants: PaperConstants = DEFAULT_CONSTANTS,
 ) -> Formula:
     """Draw a formula of the paper's distribution; the counts may be given.
 
@@ -263,7 +265,7 @@ def paper_formula(
 
 
 def small_paper_formula(
-    rng: random.Random, growth: float, constants: PaperConstants = "decades"
+    rng: random.Random, growth: float, constants: PaperConstants = DEFAULT_CONSTANTS
 ) -> Formula:
     """Draw as ``paper_formula`` does, but with this share of the operators at most.
 
@@ -526,7 +528,7 @@ def default_formula(rng: random.Random) -> Formula:
 def sample_formula(
     rng: random.Random,
     distribution: Distribution,
-    constants: PaperConstants = "decades",
+    constants: PaperConstants = DEFAULT_CONSTANTS,
     growth: float = 1.0,
 ) -> Formula:
     """Draw until a formula is fit to train on.

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from sr4mdl.corpus.formulas import (
+    DEFAULT_CONSTANTS,
     MAX_LENGTH,
     PAPER_CONSTANTS,
     Distribution,
@@ -30,9 +31,9 @@ class SourceConfig:
     paper_share: float = 0.0
     """Share of states of the paper's distribution among those of the default one, so
     that a network that searches also knows how long whole formulas are."""
-    formula_constants: PaperConstants = "decades"
-    """How large the constants of the paper's formulas are: three decades alike, as in
-    the generator it takes, or uniform up to 100, as its text says."""
+    formula_constants: PaperConstants = DEFAULT_CONSTANTS
+    """How large the constants of the paper's formulas are: uniform up to 100, as its
+    text says, or three decades alike, as in the generator that it takes."""
     batch_size: int = 8192
     """States per batch."""
     batches_per_draw: int = 1
