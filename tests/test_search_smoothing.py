@@ -1,5 +1,7 @@
 """Tests of smoothing: what is noise, what is structure, and what is left of both."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from sr4mdl.data import Dataset
 from sr4mdl.expressions import variable
 from sr4mdl.search import SearchConfig, search
 from sr4mdl.search.rows import SearchData
-from sr4mdl.search.smoothing import Smoother, find_smoother
+from sr4mdl.search.smoothing import Smoother, clustering, find_smoother
 from sr4mdl.selection.pareto import skeleton
 from sr4mdl.text import parse
 
@@ -47,6 +49,54 @@ def test_data_without_noise_are_not_smoothed() -> None:
     assert find(X, X[:, 0] * np.sin(X[:, 1])) is None
     # More waves than the process has centres for: structure, though it looks wild.
     assert find(X, np.sin(40.0 * X[:, 0]) * np.cos(30.0 * X[:, 1])) is None
+
+
+@pytest.mark.parametrize("n_columns", [2, 3])
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda a, b, c: b * np.exp(a * c / b) * a**2,
+        lambda a, b, c: (np.sin((a + b) ** 2) - b) * a,
+    ],
+)
+def test_what_the_process_misses_is_no_noise(
+    law: Callable[..., np.ndarray], n_columns: int
+) -> None:
+    X = table(600, n_columns)
+    y = law(X[:, 0], X[:, 1], X[:, -1] if n_columns == 3 else X[:, 0])
+    assert find(X, y) is None
+    data = SearchData(
+        Dataset.from_arrays(X, y),
+        max_search_rows=50,
+        max_judge_rows=200,
+        n_guide_rows=10,
+        rng=np.random.default_rng(0),
+    )
+    assert not data.smooth(np.random.default_rng(0))
+    assert data.search.smoothed is None
+
+
+def test_clustering_ranks_the_sizes_of_neighbours() -> None:
+    # Neighbours by pairs; ranks of sizes 0, 1, 2, 3 beside 1, 0, 3, 2: correlation .6.
+    rows = np.array([[0.0], [0.1], [5.0], [5.1]])
+    assert clustering(rows, np.array([1.0, -2.0, 8.0, -9.0])) == pytest.approx(0.6)
+    # Sizes 0, 2, 1, 3 by rank beside 2, 0, 3, 1: deviations -1.5, .5, -.5, 1.5 and
+    # .5, -1.5, 1.5, -.5 give -3 of 5.
+    assert clustering(rows, np.array([1.0, 8.0, -2.0, 9.0])) == pytest.approx(-0.6)
+    # Equal rows are each other's neighbours, not their own.
+    twins = np.array([[0.0], [0.0], [5.0], [5.0]])
+    assert clustering(twins, np.array([1.0, 2.0, 8.0, 9.0])) == pytest.approx(0.6)
+    noise = np.random.default_rng(11).standard_normal(2000)
+    assert abs(clustering(table(2000), noise)) < 0.07
+
+
+def test_noise_of_one_size_is_smoothed_for_steep_laws_too() -> None:
+    X = table(2000, 3)
+    clean = X[:, 0] ** 3 / (X[:, 1] * X[:, 2])
+    noise = 0.05 * np.sqrt(np.mean(clean**2))
+    found = find(X, clean + noise * np.random.default_rng(12).standard_normal(2000))
+    assert found is not None
+    assert found.noise == pytest.approx(noise, rel=0.1)
 
 
 def test_nothing_but_noise_is_not_smoothed() -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 from scipy.optimize import minimize
+from scipy.spatial import cKDTree
 
 from sr4mdl._typing import BoolArray, FloatArray, IntArray
 
@@ -43,6 +44,12 @@ MIN_STEADINESS: Final = 0.9
 that more rows would resolve."""
 MAX_FREEDOM: Final = 0.88
 """Share of the centres in use above which there is more structure than they show."""
+MAX_CLUSTERING: Final = 0.2
+"""Rank correlation of the sizes of neighbouring residuals above which they are
+structure that the process misses: noise is of one size everywhere, what a spike or a
+fast wave leaves is large where it is steep."""
+SURE_CLUSTERING: Final = 3.0
+"""The same in standard deviations, which counts where rows are few."""
 _STRETCHES: Final = (0.6, 1.0, 1.6)
 _JITTER: Final = 1e-8
 
@@ -137,7 +144,7 @@ def find_smoother(
     -------
     Smoother or None
         None where noise cannot be told from structure: few rows or many columns, no
-        noise, or nothing but noise.
+        noise, nothing but noise, or residuals that are large in some places only.
     """
     spread = np.std(X, axis=0)
     used = spread > 0.0
@@ -172,7 +179,34 @@ def find_smoother(
         or best.freedom > MAX_FREEDOM * len(best.centres)
     ):
         return None
+    limit = max(MAX_CLUSTERING, SURE_CLUSTERING / math.sqrt(len(order)))
+    if clustering(rows / best.lengths, target - best.fitted) > limit:
+        return None
     return Smoother(table, best)
+
+
+def clustering(rows: FloatArray, residuals: FloatArray) -> float:
+    """Return the rank correlation of residuals' sizes with those of nearest rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+        On the scale on which they are near.
+    residuals : ndarray of shape (n_rows,)
+        At least two.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> round(clustering(rows, np.array([1.0, -2.0, 8.0, -9.0])), 3)
+    0.6
+    """
+    _, nearest = cKDTree(rows).query(rows, k=2)
+    # Of equal rows, either may come first.
+    own = nearest[:, 0] == np.arange(len(rows))
+    ranks = np.argsort(np.argsort(np.abs(residuals)))
+    matrix = np.corrcoef(ranks, ranks[np.where(own, nearest[:, 1], nearest[:, 0])])
+    return float(matrix[0, 1])
 
 
 class _Process:
@@ -209,6 +243,7 @@ class _Process:
                 self.freedom = freedom
                 self.noise = math.sqrt(left / (n_rows - freedom))
         self.score = best
+        self.fitted = self.weights @ basis
 
     def predict(self, rows: FloatArray) -> FloatArray:
         result: FloatArray = self.weights @ self.bumps.at(rows)
