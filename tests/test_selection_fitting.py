@@ -5,6 +5,7 @@ import pytest
 
 from sr4mdl.expressions import apply, constant, variable
 from sr4mdl.operators import all_operators, register_operator, unregister_operator
+from sr4mdl.selection import fitting
 from sr4mdl.selection.fitting import Form, fit_constants
 from sr4mdl.text import parse
 
@@ -135,3 +136,18 @@ def test_a_constant_without_effect_has_no_known_precision(inputs):
     form = Form(parse("x + 0*(3*y)"), inputs, 40)
     fit = fit_constants(form, inputs[X], np.array([False, True]))
     assert fit.covariance[0, 0] == np.inf
+
+
+def test_constants_stay_finite_where_infinite_ones_would_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.linspace(1.0, 2.0, 20)
+    form = Form(parse("tanh(0.5*x)"), {variable("x"): x}, len(x))
+
+    def leap(_hessian: object, gradient: np.ndarray, _damping: float) -> np.ndarray:
+        return np.where(gradient < 0.0, 1.7e308, -1.7e308)
+
+    monkeypatch.setattr(fitting, "_solve", leap)
+    fit = fit_constants(form, np.ones(len(x)))
+    assert np.all(np.isfinite(fit.values))
+    assert fit.ok

@@ -334,7 +334,9 @@ def fit_constants(
             new_residual = new_prediction / scale - target
             with np.errstate(all="ignore"):
                 new_cost = float(new_residual @ new_residual)
-            if new_cost < cost and np.all(np.isfinite(new_jacobian)):
+            # A constant that runs away may leave a finite formula behind.
+            finite = np.all(np.isfinite(trial)) and np.all(np.isfinite(new_jacobian))
+            if finite and new_cost < cost:
                 gain = cost - new_cost
                 current, residual, jacobian = trial, new_residual, new_jacobian
                 cost = new_cost
