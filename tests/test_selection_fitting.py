@@ -1,5 +1,7 @@
 """Derivatives and Levenberg-Marquardt against differences and closed forms."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -142,7 +144,7 @@ def test_constants_stay_finite_where_infinite_ones_would_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = np.linspace(1.0, 2.0, 20)
-    form = Form(parse("tanh(0.5*x)"), {variable("x"): x}, len(x))
+    form = Form(parse("tanh(2*x)"), {variable("x"): x}, len(x))
 
     def leap(_hessian: object, gradient: np.ndarray, _damping: float) -> np.ndarray:
         return np.where(gradient < 0.0, 1.7e308, -1.7e308)
@@ -151,3 +153,13 @@ def test_constants_stay_finite_where_infinite_ones_would_fit(
     fit = fit_constants(form, np.ones(len(x)))
     assert np.all(np.isfinite(fit.values))
     assert fit.ok
+
+
+@pytest.mark.parametrize("start", [math.inf, -math.inf, math.nan])
+def test_constants_that_are_not_finite_are_no_start(start: float) -> None:
+    # The formula itself would be finite: 1/inf is 0.
+    x = np.linspace(1.0, 2.0, 20)
+    form = Form(parse("1/(3*x) + 2"), {variable("x"): x}, len(x))
+    fit = fit_constants(form, np.full(len(x), 2.0), values=np.array([1.0, start, 2.0]))
+    assert not fit.ok
+    assert fit.rmse == math.inf

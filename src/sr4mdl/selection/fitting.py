@@ -260,7 +260,7 @@ class Fit:
     n_evaluations: int
     """Evaluations of the formula with its derivatives."""
     ok: bool
-    """Whether the formula is finite on every row."""
+    """Whether the constants and the formula on every row are finite."""
 
 
 def fit_constants(
@@ -300,9 +300,12 @@ def fit_constants(
     order = np.flatnonzero(free)
     scale = root_mean_square(y) or 1.0
     target = y / scale
+    no_covariance = np.full((len(order), len(order)), np.inf)
+    if not np.all(np.isfinite(current)):
+        # The formula may be finite all the same, as 1/inf is.
+        return Fit(current, math.inf, no_covariance, 0, False)
     prediction, jacobian = form.differentiate(current, free)
     evaluations = 1
-    no_covariance = np.full((len(order), len(order)), np.inf)
     if not np.all(np.isfinite(prediction)) or not np.all(np.isfinite(jacobian)):
         finite = bool(np.all(np.isfinite(prediction)))
         rmse = root_mean_square(prediction - y) if finite else math.inf
@@ -328,7 +331,8 @@ def fit_constants(
             if -float(step @ gradient) <= tolerance * cost:
                 break
             trial = current.copy()
-            trial[order] += step / norms
+            with np.errstate(over="ignore"):
+                trial[order] += step / norms
             new_prediction, new_jacobian = form.differentiate(trial, free)
             evaluations += 1
             new_residual = new_prediction / scale - target
