@@ -67,7 +67,8 @@ def test_whole_suite_is_one_json_line(tmp_path, capsys):
     assert document == json.loads(output.read_text())
     # The default network is smaller in every way.
     assert document["guide"]["ratio_to_paper"] > 3
-    assert document["closing"]["full_candidates_per_s"] > 0
+    for tier in ("quick", "medium", "full"):
+        assert document["closing"][f"{tier}_candidates_per_s"] > 0
 
 
 @pytest.mark.parametrize(

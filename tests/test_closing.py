@@ -30,7 +30,7 @@ def best_text(y, tier="full", rows=ROWS, names=NAMES):
     return str(result.candidates[0].expression)
 
 
-@pytest.mark.parametrize("tier", ["quick", "full"])
+@pytest.mark.parametrize("tier", ["quick", "medium", "full"])
 @pytest.mark.parametrize(
     ("y", "text"),
     [
@@ -145,7 +145,7 @@ def test_pure_factors_are_divided_out():
 # Hard inputs: a right answer or a clean refusal, quickly and without a warning.
 
 
-@pytest.mark.parametrize("tier", ["quick", "full"])
+@pytest.mark.parametrize("tier", ["quick", "medium", "full"])
 def test_one_row(tier):
     result = close_state(root(np.array([2.0]), ROWS[:1]), tier)
     assert str(result.candidates[0].expression) == "2"
@@ -239,7 +239,8 @@ def test_the_time_limit_is_kept():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="tier must be 'quick' or 'full', got 'slow'"):
+    message = "tier must be one of 'quick', 'medium', 'full', got 'slow'"
+    with pytest.raises(ValueError, match=message):
         close_state(root(X), "slow")
     with pytest.raises(ValueError, match="time_limit must be a positive"):
         close_state(root(X), time_limit=-1.0)

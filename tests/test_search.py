@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_answer(mode: str) -> None:
     assert first.best == second.best
     assert first.front == second.front
     assert first.statistics.rejects == second.statistics.rejects
-    for name in ("n_nodes", "n_quick", "n_full", "n_candidates", "n_judged"):
+    for name in ("n_nodes", "n_closed", "n_medium", "n_candidates", "n_judged"):
         assert getattr(first.statistics, name) == getattr(second.statistics, name)
 
 
@@ -139,7 +139,7 @@ def test_evaluations_and_nodes_are_limits() -> None:
         hard(), max_time=None, max_evaluations=3, early_stop=False, families="linear"
     )
     assert result.stop_reason == "max_evaluations"
-    assert result.statistics.n_quick + result.statistics.n_full == 3
+    assert result.statistics.n_closed == 3
     result = find(
         easy(), max_time=None, max_nodes=5, early_stop=False, n_quick=1,
         full_interval=99, families="linear",

@@ -39,7 +39,8 @@ def test_nodes_and_evaluations_run_out() -> None:
     budget = Budget(None, 5, 3, clock=Clock())
     assert budget.time_left == math.inf
     assert budget.closing_limit() is None
-    budget.statistics.n_quick = 2
+    budget.statistics.n_quick = 1
+    budget.statistics.n_medium = 1
     assert budget.reason() is None
     budget.statistics.n_full = 1
     assert budget.reason() == "max_evaluations"

@@ -31,6 +31,7 @@ def test_settings_cannot_be_changed_or_given_by_position() -> None:
         ("max_nodes", 2.5, "max_nodes must be a whole number"),
         ("batch_size", True, "batch_size must be a whole number"),
         ("max_evaluations", 0, "max_evaluations must be"),
+        ("n_medium", -1, "n_medium must be a whole number of 0 or more, got -1"),
         ("random_state", -1, "random_state must be"),
         ("uniform_share", 1.5, "uniform_share must be .* at most 1"),
         ("closing_weight", -0.1, "closing_weight must be"),

@@ -150,7 +150,8 @@ def speed_table(document: Document) -> Table:
                 f"closing, {tier}: candidates fitted and scored per second",
                 f"{closing[f'{tier}_candidates_per_s']:,.0f}",
             ]
-            for tier in ("quick", "full")
+            for tier in ("quick", "medium", "full")
+            if f"{tier}_candidates_per_s" in closing
         ]
     if evaluation := document.get("evaluation"):
         body.append(

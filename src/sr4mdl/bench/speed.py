@@ -155,7 +155,7 @@ def measure_closing(repeats: int) -> dict[str, Any]:
 
     problems = _closing_problems(10, 300)
     result: dict[str, Any] = {"problems": len(problems), "rows": 300}
-    for tier in ("quick", "full"):
+    for tier in ("quick", "medium", "full"):
         examined = 0
         best = [float("inf")] * len(problems)
         for number, problem in enumerate(problems):

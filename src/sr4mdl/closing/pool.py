@@ -385,6 +385,7 @@ class PoolPlan:
 
 
 FULL_PLAN: Final = PoolPlan()
+MEDIUM_PLAN: Final = PoolPlan(50, 300, 125, 30, 200, 250, 125, 650, 225)
 QUICK_PLAN: Final = PoolPlan(80, 60, 40, 0, 24, 30, 0, 40, 0)
 
 

@@ -38,7 +38,7 @@ from sr4mdl.search.scaling import Scaling
 from sr4mdl.search.screening import choose, importance, newcomers
 from sr4mdl.search.state import Column, ColumnTable, State, Target, usable
 from sr4mdl.search.stopping import Stopper
-from sr4mdl.search.tree import Tree
+from sr4mdl.search.tree import FULL, QUICK, Tree
 from sr4mdl.text import parse
 
 DEFAULT_GUIDE_ROWS: Final = 100
@@ -362,7 +362,7 @@ class _Run:
                 if not self.stopper.solved:
                     self.smooth()
                 again = tuple(offered[text] for text in known)
-                return State.of(again, self.target()), NOTHING, 2
+                return State.of(again, self.target()), NOTHING, FULL
         kept = list(eligible)
         scores = np.zeros(len(self.data.names))
         crowded = len(eligible) > MAX_COLUMNS
@@ -437,14 +437,14 @@ class _Run:
         reading = self.readout.quick(root)
         # A full closing is dear; it is for what is not solved.
         if self.stopper.reason() is not None or self.stopper.solved:
-            return root, reading, 1
+            return root, reading, QUICK
         if self.smooth():
             root = State.of(columns, self.target())
             reading = self.readout.quick(root)
         if self.stopper.convinced:
-            return root, reading, 1
+            return root, reading, QUICK
         full = self.readout.full(root, time_share)
-        return (root, reading, 1) if full is None else (root, full, 2)
+        return (root, reading, QUICK) if full is None else (root, full, FULL)
 
     def target(self) -> Target:
         rows = self.data.search

@@ -39,7 +39,7 @@ class Statistics:
         States in the tree; in ``gp``, individuals made.
     n_guide_calls, n_guide_states : int
         Calls of the guide and states it scored.
-    n_quick, n_full : int
+    n_quick, n_medium, n_full : int
         States closed in each tier.
     n_candidates : int
         Fits that closing scored by numbers.
@@ -57,12 +57,18 @@ class Statistics:
     n_guide_calls: int = 0
     n_guide_states: int = 0
     n_quick: int = 0
+    n_medium: int = 0
     n_full: int = 0
     n_candidates: int = 0
     n_judged: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     rejects: dict[str, int] = field(default_factory=dict)
     history: list[tuple[float, float, str]] = field(default_factory=list)
+
+    @property
+    def n_closed(self) -> int:
+        """States closed, in all tiers."""
+        return self.n_quick + self.n_medium + self.n_full
 
     def reject(self, cause: str) -> None:
         """Count one refusal."""
@@ -109,7 +115,7 @@ class Budget:
         self.statistics = earlier
         self.max_nodes += earlier.n_nodes
         if self.max_evaluations is not None:
-            self.max_evaluations += earlier.n_quick + earlier.n_full
+            self.max_evaluations += earlier.n_closed
 
     @property
     def elapsed(self) -> float:
@@ -124,7 +130,7 @@ class Budget:
     @property
     def n_evaluations(self) -> int:
         """Readouts so far."""
-        return self.statistics.n_quick + self.statistics.n_full
+        return self.statistics.n_closed
 
     def reason(self) -> StopReason | None:
         """Return why the search has to end, or None."""

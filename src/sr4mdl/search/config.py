@@ -81,7 +81,9 @@ class SearchConfig:
     """Weight of the closing's gain beside the value head's, from 0 to 1."""
     n_quick: int = 4
     """States closed quickly after each batch, 0 or more."""
-    full_interval: int = 8
+    n_medium: int = 1
+    """States closed with a medium pool after each batch, 0 or more."""
+    full_interval: int = 16
     """Batches between two full closings, at least 1."""
     patience: int = 400
     """Readouts without gain after which noise-level residuals end the search."""
@@ -180,6 +182,7 @@ _LEAST = {
     "n_screened": 1,
     "batch_size": 1,
     "n_quick": 0,
+    "n_medium": 0,
     "full_interval": 1,
     "patience": 1,
     "exact_patience": 0,

@@ -311,7 +311,7 @@ class GeneticSearch:
                 continue
             self._closed.add(state.key)
             self._n_closings += 1
-            if self._n_closings % (4 * self.full_interval) == 0:
+            if self._n_closings % (2 * self.full_interval) == 0:
                 self.readout.full(state)
             else:
                 self.readout.quick(state)

@@ -1,10 +1,10 @@
 """The default search: a tree guided by a policy, leaves judged by value and closing.
 
 One round: walks to a batch of new states, one call of the guide for all of them,
-quick closings of the states that look nearest to the answer, back-up; every few
-rounds one full closing. All numbers of a round are counts, never times, so that the
-same seed gives the same tree. Mode ``uniform`` is this search with a guide that knows
-nothing.
+quick closings of the states that look nearest to the answer, a medium one of the best
+of these, back-up; every few rounds one full closing. All numbers of a round are counts,
+never times, so that the same seed gives the same tree. Mode ``uniform`` is this search
+with a guide that knows nothing.
 """
 
 import heapq
@@ -18,14 +18,14 @@ from sr4mdl.search.budget import Budget, StopReason
 from sr4mdl.search.config import SearchConfig
 from sr4mdl.search.events import Reporter
 from sr4mdl.search.extension import Extension
-from sr4mdl.search.readout import Readout
+from sr4mdl.search.readout import Reading, Readout
 from sr4mdl.search.rows import SearchData
 from sr4mdl.search.state import State, pack_states
 from sr4mdl.search.stopping import Stopper
-from sr4mdl.search.tree import Node, Path, Puct, Tree
+from sr4mdl.search.tree import FULL, MEDIUM, QUICK, UNCLOSED, Node, Path, Puct, Tree
 
-REFUTED: Final = (0.0, 3.0, 6.0)
-"""Symbols that must be missing where no closing, a quick one or a full one failed:
+REFUTED: Final = (0.0, 3.0, 5.0, 6.0)
+"""Symbols that must be missing where no closing, a quick, medium or full one failed:
 had fewer been missing, it would have found them."""
 
 N_CLOSINGS_BEFORE: Final = 3
@@ -86,15 +86,22 @@ class GuidedSearch:
         self.best_gain = 0.0
         self._to_close: list[tuple[float, int, Node]] = []
         self._closed: list[tuple[float, int, Node]] = []
+        """Closed quickly, waiting for a medium closing."""
+        self._for_full: list[tuple[float, int, Node]] = []
+        """Waiting for a full closing."""
+        # The paper's linear map is the same in all tiers.
+        self._n_medium = config.n_medium if config.families == "all" else 0
         self._n_ranked = 0
 
     def start(self, gain: float, tier: int) -> None:
         """Tell what the readout said of the root."""
         self.tree.root.gain = self.best_gain = gain
         self.tree.root.tier = tier
-        if tier == 1:
+        if tier == QUICK:
             # Its full closing was put off: it comes first.
-            heapq.heappush(self._closed, (-1.0, self.tree.root.serial, self.tree.root))
+            heapq.heappush(
+                self._for_full, (-1.0, self.tree.root.serial, self.tree.root)
+            )
 
     def take_up(self) -> None:
         """Queue the nodes of a tree that an earlier run has grown."""
@@ -102,10 +109,10 @@ class GuidedSearch:
             self.best_gain = max(self.best_gain, node.gain)
             if node is self.tree.root or math.isnan(node.missing):
                 continue
-            if node.tier == 0:
+            if node.tier == UNCLOSED:
                 heapq.heappush(self._to_close, (node.missing, node.serial, node))
-            elif node.tier == 1:
-                heapq.heappush(self._closed, (-node.worth, node.serial, node))
+            elif node.tier < FULL:
+                self._wait(node)
         inner = [node for node in self.tree.nodes.values() if node.edges]
         inner.sort(key=lambda node: (-node.visits, node.serial))
         for start in range(
@@ -149,6 +156,10 @@ class GuidedSearch:
             if self.stopper.reason() is not None or not self._to_close:
                 break
             self.close_one_quickly()
+        for _ in range(self._n_medium):
+            if self.stopper.reason() is not None or not self._closed:
+                break
+            self.close_one_further()
         for path in paths:
             self.tree.mark(path, -1)
             self.tree.back_up(path, path[-1][0].worth)
@@ -184,7 +195,7 @@ class GuidedSearch:
         ):
             self._rank_moves(leaf, policy)
             leaf.missing = float(value)
-            if leaf.tier == 0:
+            if leaf.tier == UNCLOSED:
                 if len(path) > 1:
                     leaf.gain = path[-2][0].gain
                 heapq.heappush(self._to_close, (leaf.missing, leaf.serial, leaf))
@@ -212,25 +223,39 @@ class GuidedSearch:
 
     def close_one_quickly(self) -> None:
         """Close the new state with the fewest missing symbols."""
-        _, serial, node = heapq.heappop(self._to_close)
-        reading = self.readout.quick(node.state)
-        node.tier = 1
-        node.gain = reading.gain
-        self.best_gain = max(self.best_gain, reading.gain)
-        node.worth = self.worth(node)
-        heapq.heappush(self._closed, (-node.worth, serial, node))
+        _, _, node = heapq.heappop(self._to_close)
+        node.gain = 0.0
+        self._take(node, self.readout.quick(node.state), QUICK)
+        self._wait(node)
+
+    def close_one_further(self) -> None:
+        """Close the most promising of the quickly closed states with a medium pool."""
+        if self.stopper.solved:
+            return
+        _, _, node = heapq.heappop(self._closed)
+        self._take(node, self.readout.medium(node.state), MEDIUM)
+        self._wait(node)
 
     def close_one_in_full(self) -> None:
         """Close the most promising of the quickly closed states in full."""
-        if not self._closed or self.stopper.solved:
+        if not self._for_full or self.stopper.solved:
             return
         if self.stopper.reason() is not None:
             return
-        _, _, node = heapq.heappop(self._closed)
+        _, _, node = heapq.heappop(self._for_full)
         reading = self.readout.full(node.state)
-        if reading is None:
-            return
-        node.tier = 2
+        if reading is not None:
+            self._take(node, reading, FULL)
+
+    def _take(self, node: Node, reading: Reading, tier: int) -> None:
+        """Note what a closing says of a node."""
+        node.tier = tier
         node.gain = max(node.gain, reading.gain)
         self.best_gain = max(self.best_gain, node.gain)
         node.worth = self.worth(node)
+
+    def _wait(self, node: Node) -> None:
+        """Queue a closed node for its next closing."""
+        further = node.tier == QUICK and self._n_medium > 0
+        heap = self._closed if further else self._for_full
+        heapq.heappush(heap, (-node.worth, node.serial, node))

@@ -74,6 +74,8 @@ class PlainSearch:
         self.reporter = reporter
         self.config = config
         self.rng = rng
+        # A walk closes one state quickly, a batch of the guided search up to n_quick.
+        self.full_interval = max(config.full_interval * config.n_quick // 2, 1)
         rule = Ucb() if caller is None else Puct(config.c_puct, optimistic=False)
         self.tree = Tree(root, actions.apply, rule, self.budget.statistics, "mean")
         self.best_reward = 0.0
@@ -102,7 +104,7 @@ class PlainSearch:
             self.expand(leaf)
             self.tree.back_up(path, value)
             rounds += 1
-            if rounds % (self.config.full_interval * self.config.n_quick or 1) == 0:
+            if rounds % self.full_interval == 0:
                 self.close_best_in_full()
             self.reporter.tick()
 

@@ -1,7 +1,8 @@
 """The readout: closing of states, wired to budget, judge and statistics.
 
 All modes read their answers out here. Every new state may be closed quickly; states
-that look close to the answer are closed in full, on more rows.
+that look close to the answer are closed with a larger pool, and the most promising of
+these in full, on more rows.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from sr4mdl._typing import FloatArray
-from sr4mdl.closing import ClosingProblem, ClosingResult, close_state
+from sr4mdl.closing import ClosingProblem, ClosingResult, Tier, close_state
 from sr4mdl.evaluate import evaluate
 from sr4mdl.search.budget import Budget
 from sr4mdl.search.config import Families
@@ -29,7 +30,7 @@ from sr4mdl.selection.bits import (
 MIN_FULL_TIME: Final = 0.3
 """Seconds that must be left for a full closing to start."""
 N_JUDGED_QUICK: Final = 3
-"""Candidates of a quick closing that go to the judge."""
+"""Candidates of a quick or medium closing that go to the judge."""
 N_JUDGED_FULL: Final = 10
 """Candidates of a full closing that go to the judge."""
 
@@ -69,13 +70,21 @@ class Readout:
 
     def quick(self, state: State) -> Reading:
         """Close a state on its search rows with the quick families."""
-        with self.budget.phase("quick closing"), np.errstate(all="ignore"):
-            self.budget.statistics.n_quick += 1
+        self.budget.statistics.n_quick += 1
+        return self._on_search_rows(state, "quick")
+
+    def medium(self, state: State) -> Reading:
+        """Close a state on its search rows with a pool between quick and full."""
+        self.budget.statistics.n_medium += 1
+        return self._on_search_rows(state, "medium")
+
+    def _on_search_rows(self, state: State, tier: Tier) -> Reading:
+        with self.budget.phase(f"{tier} closing"), np.errstate(all="ignore"):
             problem = self._problem(state, self.data.search)
             if self.families == "linear":
                 return self._close_linearly(problem)
             limit = self.budget.closing_limit()
-            result = close_state(problem, "quick", limit, self.judge.limits)
+            result = close_state(problem, tier, limit, self.judge.limits)
         return self._take(result, problem.y, N_JUDGED_QUICK)
 
     def full(self, state: State, time_share: float = 0.25) -> Reading | None:

@@ -18,6 +18,8 @@ from sr4mdl.search.budget import Statistics
 from sr4mdl.search.config import Backup
 from sr4mdl.search.state import State, StateKey
 
+UNCLOSED, QUICK, MEDIUM, FULL = range(4)
+"""Closings that a state may have been through, each with all before it."""
 VALUE_DECIMALS: Final = 6
 """To which values are backed up."""
 
@@ -78,8 +80,8 @@ class Node:
         """Symbols that the guide says are missing."""
         self.gain = 0.0
         """Share of bits saved by the readout here or above."""
-        self.tier = 0
-        """0 not closed, 1 closed quickly, 2 closed in full."""
+        self.tier = UNCLOSED
+        """The last closing it has been through."""
 
     @property
     def ranked(self) -> bool:

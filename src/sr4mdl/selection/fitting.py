@@ -339,7 +339,8 @@ def fit_constants(
             with np.errstate(all="ignore"):
                 new_cost = float(new_residual @ new_residual)
             # A constant that runs away may leave a finite formula behind.
-            finite = np.all(np.isfinite(trial)) and np.all(np.isfinite(new_jacobian))
+            arrays = (trial, new_jacobian)
+            finite = all(bool(np.all(np.isfinite(array))) for array in arrays)
             if finite and new_cost < cost:
                 gain = cost - new_cost
                 current, residual, jacobian = trial, new_residual, new_jacobian
