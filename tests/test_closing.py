@@ -291,6 +291,25 @@ def test_a_draft_that_cannot_be_written_costs_the_others_nothing(monkeypatch):
     assert "broken: ZeroDivisionError: division by zero" in result.failures
 
 
+@pytest.mark.parametrize("step", ["polish", "round", "prune"])
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError, OverflowError])
+def test_a_fit_that_breaks_off_costs_the_others_nothing(monkeypatch, step, error):
+    original = getattr(state._Closer, step)
+    n_calls = []
+
+    def broken_at_first(self, *arguments):
+        n_calls.append(1)
+        if len(n_calls) == 1:
+            raise error("no way")
+        return original(self, *arguments)
+
+    monkeypatch.setattr(state._Closer, step, broken_at_first)
+    result = close_state(root(np.exp(-X) + Y / Z + 0.05 * NOISE))
+    assert n_calls
+    assert result.candidates[0].r2 > 0.9
+    assert sum("no way" in one for one in result.failures) == 1
+
+
 def test_drafts_are_written_although_the_families_took_all_the_time(monkeypatch):
     def slow(bench):
         sleep(0.1)

@@ -231,3 +231,11 @@ def test_an_answer_says_what_it_leaves(formula: str, noise: float, answer: str) 
     y = X[:, 0] * X[:, 1] + noise * rng.standard_normal(400)
     rows = Table(X, y, ("a", "b"), "y")
     assert _left_over(equation(formula, rows), rows) == answer
+
+
+def test_errors_beyond_every_bound_are_measured_all_the_same() -> None:
+    # Their squares are no doubles any more.
+    assert known_noise_bits(1e200, 10, 1e-12, 1.0) == math.inf
+    far_off = measure(parse("exp(115*x)"), *_parts(table()))
+    assert far_off is not None
+    assert far_off.r2 == -math.inf

@@ -153,3 +153,13 @@ def test_any_small_rational_slope_is_found(top, bottom, level):
     assert result.formula_bits <= full + 1e-9
     if level == 0.0:
         assert result.rmse < 1e-10
+
+
+@pytest.mark.parametrize("size", [1e160, 1e250])
+def test_errors_of_any_size_are_weighed(size):
+    # The square of such an error is no double any more.
+    x = np.linspace(1.0, 2.0, 50)
+    y = size * (3.0 * x + np.sin(50.0 * x))
+    snapped = snap_constants(parse("1.5*x"), {variable("x"): x}, y, 1)
+    assert snapped is not None
+    assert np.isfinite(snapped.bits)

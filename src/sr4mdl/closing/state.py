@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 
@@ -51,9 +52,10 @@ from sr4mdl.selection.snapping import Snapped, snap_constants
 from sr4mdl.selection.tidying import tidy
 from sr4mdl.simplify import simplify
 
+_T = TypeVar("_T")
 Tier = Literal["quick", "medium", "full"]
 FAILURES: Final = (np.linalg.LinAlgError, ArithmeticError)
-"""What a family may break off with: no solution, division by zero, overflow."""
+"""What families and fits may break off with: no solution, overflow and the like."""
 SHORT_BITS: Final = 80.0
 """Length of an exact formula below which no shorter one is looked for."""
 FAMILIES_SHARE: Final = 0.75
@@ -499,7 +501,7 @@ class _Closer:
             # However late it is, the best draft is not thrown away.
             if n_tried >= settings.n_polished or (self.late and written):
                 break
-            for way in self.write(draft):
+            for way in self.attempt(draft.family, draft.write) or []:
                 tidied = tidy(way)
                 shape = skeleton(tidied)
                 if shape in seen:
@@ -510,7 +512,7 @@ class _Closer:
                     continue
                 # Families that work on transforms of y fit it to first order
                 # only: what counts is the fit after polishing.
-                polished = self.polish(way)
+                polished = self.attempt(draft.family, partial(self.polish, way))
                 if polished is not None:
                     written.append((polished, way, draft.family))
         written.sort(key=lambda one: one[0].bits)
@@ -520,18 +522,18 @@ class _Closer:
                 # Not worth rounding: whoever wants the formula rounds it.
                 self.keep(polished, family)
             else:
-                self.round(way, family)
+                self.attempt(family, partial(self.round, way, family))
         if self.tier == "full" and not self.late:
-            self.prune()
+            self.attempt("pruned", self.prune)
         self.stages.append(("verdict", perf_counter() - began))
 
-    def write(self, draft: Draft) -> list[Expression]:
-        """Return the ways to write a draft; none where that fails."""
+    def attempt(self, family: str, action: Callable[[], _T]) -> _T | None:
+        """Return what an action gives, or None where it breaks off, which is noted."""
         try:
-            return draft.write()
+            return action()
         except FAILURES as error:
-            self.fail(draft.family, error)
-            return []
+            self.fail(family, error)
+            return None
 
     def fail(self, family: str, error: Exception) -> None:
         self.failures.append(f"{family}: {type(error).__name__}: {error}")

@@ -15,6 +15,7 @@ from sr4mdl.expressions import Expression
 from sr4mdl.selection.bits import (
     error_floor,
     formula_bits,
+    r2_of,
     residual_bits,
     root_mean_square,
 )
@@ -88,7 +89,7 @@ def measure(
     floor = error_floor(y)
     spread = root_mean_square(y - y.mean()) if np.ptp(y) > 0.0 else 0.0
     if spread > 0.0:
-        r2 = 1.0 - (error / spread) ** 2
+        r2 = r2_of(error, spread)
     else:
         r2 = 1.0 if error <= EXACT_FLOORS * floor else -math.inf
     return Equation(

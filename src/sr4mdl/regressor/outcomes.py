@@ -372,7 +372,8 @@ def known_noise_bits(error: float, n_rows: int, floor: float, noise: float) -> f
         Standard deviation of the noise, more than 0.
     """
     sigma = max(noise, _FLOORS_OF_NOISE * floor)
-    excess = (error / sigma) ** 2 - 1.0
+    ratio = error / sigma
+    excess = ratio * ratio - 1.0
     return residual_bits(sigma, n_rows, floor) + 0.5 * n_rows * excess / math.log(2.0)
 
 

@@ -156,11 +156,14 @@ class _Snapper:
             raw = self.known.bits(value)
             numbers, bits = offers(value, deviation, self.known)
             if variance > 0.0:
-                # What the squared error grows by once the others are refitted.
-                growth = np.square((numbers - value) / math.sqrt(variance)) / n_rows
+                # By how much the squared error grows, measured in its own size, once
+                # the others are refitted.
+                with np.errstate(over="ignore"):
+                    steps = (numbers - value) / math.sqrt(variance) / noise
+                    growth = np.square(steps) / n_rows
             else:
                 growth = np.where(numbers == value, 0.0, np.inf)
-            losses = 0.5 * n_rows * np.log2(1.0 + growth / noise**2)
+            losses = 0.5 * n_rows * np.log2(1.0 + growth)
             gains = raw - bits - losses
             best = np.argsort(-gains, kind="stable")[:MAX_OFFERS]
             ranked += [
