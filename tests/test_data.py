@@ -196,7 +196,7 @@ def test_rows_that_are_not_finite_are_refused_with_counts() -> None:
     assert str(caught.value) == (
         "4 of 5 rows hold numbers that are missing or infinite: 'a' 1 NaN, "
         "'b' 2 NaN and 2 infinite, 'y' 1 NaN; "
-        "correct them, or drop these rows with missing='drop'"
+        "correct them, or drop these rows with missing='drop' (--missing drop)"
     )
 
 
@@ -438,6 +438,52 @@ def test_details_of_text_files(write: Writer) -> None:
     assert dataset.X.tolist() == [[1.0, 1.0], [4.0, 0.0]]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a;t;b\n1;5;10\n2;6;2e1\n3;7.5;35\n",
+        "a;t;b\n1;5,0;10\n2;6;2e1\n+3;7,5;35\n",
+        "a\tt\tb\n1\t5\t10\n2\t6\t20,0\n3\t7,5\t35\n",
+        '"a";"t";"b"\n1;5;10\n2;6;"20,000"\n3;7,5;35\n',
+    ],
+)
+def test_other_delimiters_and_decimal_commas(write: Writer, text: str) -> None:
+    dataset = Dataset.from_file(write("t.csv", text), "t")
+    np.testing.assert_array_equal(dataset.X, X)
+    np.testing.assert_array_equal(dataset.y, Y)
+    told = "commas in numbers were read as decimal commas" in dataset.notes
+    assert told == ("," in text)
+
+
+def test_the_delimiter_is_that_of_most_cells(write: Writer) -> None:
+    dataset = Dataset.from_file(write("t.csv", "a,b;c,t\n1,2,3\n"), "t")
+    assert dataset.names == ("a", "b;c")
+    dataset = Dataset.from_file(write("t.csv", '"a, m";b;t\n1;2;3\n'), "t")
+    assert dataset.names == ("a, m", "b")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1;2,5\n1.5;3\n", "line 2, column 't': '2,5' has .* but line 3 has decimal"),
+        ("1.5;3\n1;2,5\n", "line 3, column 't': '2,5' has .* but line 2 has decimal"),
+        ("1;1,234\n2;56,789\n", "line 2, column 't': '1,234' may have a decimal comma"),
+        ("1;1,234,567\n", "line 2, column 't': not a number: '1,234,567'"),
+        ("1;1.234,5\n", "line 2, column 't': not a number: '1.234,5'"),
+        ("1;,\n", "line 2, column 't': not a number: ','"),
+    ],
+)
+def test_doubtful_commas(write: Writer, rows: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Dataset.from_file(write("t.csv", "a;t\n" + rows), "t")
+
+
+def test_a_comma_that_cannot_divide_thousands(write: Writer) -> None:
+    dataset = Dataset.from_file(write("t.csv", "a;t\n1;0,234\n2;1,234\n"), "t")
+    assert dataset.y is not None
+    assert dataset.y.tolist() == [0.234, 1.234]
+
+
 def test_only_chosen_columns_are_read(write: Writer) -> None:
     path = write("t.csv", ",city,a,t,b\n0,Rome,1,2,3\n1,Bonn,4,5,6\n")
     dataset = Dataset.from_file(path, "t", ["b", "a"])
@@ -470,7 +516,7 @@ def test_what_is_not_a_number_is_named(write: Writer, word: str) -> None:
         Dataset.from_file(path, "t")
     assert str(caught.value) == (
         f"{path}, line 4, column 'a': not a number: {word!r}; "
-        "correct it, or leave the column out of features"
+        "correct it, or leave the column out of features (--features)"
     )
 
 

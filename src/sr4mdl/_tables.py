@@ -15,6 +15,7 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,8 @@ _ENDINGS: Final = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+_DELIMITERS: Final = {"csv": ",;\t", "tsv": "\t"}
+"""What may stand between cells; the one that gives the header most cells does."""
 _MISSING_WORDS: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _BOOLEAN_WORDS: Final = {"true": 1.0, "false": 0.0}
 _NUMBERS: Final = (int, float, np.bool_, np.integer, np.floating)
@@ -170,8 +172,9 @@ def read_stream(
     try:
         if file_format == "jsonl":
             return _read_json_lines(handle, label, target, features, notes)
-        delimiter = _DELIMITERS[file_format]
-        return _read_rows(handle, delimiter, label, target, features)
+        return _read_rows(
+            handle, _DELIMITERS[file_format], label, target, features, notes
+        )
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{label}: damaged, or not UTF-8 text ({error})") from error
     finally:
@@ -245,26 +248,96 @@ def _read_json_lines(
 class _Lines:
     """Lines of a file; remembers whether those of the current row hold a '_'."""
 
-    def __init__(self, handle: io.TextIOBase) -> None:
-        self.handle = handle
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = lines
         self.underscore = False
 
     def __iter__(self) -> Iterator[str]:
-        for line in self.handle:
+        for line in self.lines:
             if "_" in line:
                 self.underscore = True
             yield line
 
 
+def _choose_delimiter(line: str, delimiters: str) -> str:
+    """Return the delimiter that makes the most cells of a line, the first if tied."""
+
+    def count(delimiter: str) -> int:
+        try:
+            return len(next(csv.reader([line], delimiter=delimiter), []))
+        except csv.Error:
+            return 0  # told with its line when the file is read
+
+    return max(delimiters, key=count)
+
+
+class _DecimalMark:
+    """Reads cells of a file whose cells no comma divides: ``1,5`` is then 1.5.
+
+    Numbers with points beside those with commas are refused, and so are commas that
+    may all divide thousands.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.point = ""
+        """Where the first point is."""
+        self.comma = ""
+        """Where the first comma is, and the cell."""
+        self.is_clear = False
+        """Whether some comma cannot divide thousands."""
+
+    def look(self, cells: Iterable[str], line: int) -> None:
+        """Note cells that need no care."""
+        if not self.point and any("." in cell for cell in cells):
+            self.point = f"line {line}"
+            self.check()
+
+    def read(self, cell: str, where: str) -> str:
+        """Return a cell with a point for a decimal comma."""
+        whole, comma, rest = cell.partition(",")
+        if not comma or "." in cell or not _is_number(f"{whole}.{rest}"):
+            return cell
+        digits = whole.lstrip("+-")
+        thousands = len(rest) == 3 and 1 <= len(digits) <= 3 and digits[0] != "0"
+        self.is_clear |= not thousands
+        if not self.comma:
+            self.comma = f"{where}: {cell!r}"
+            self.check()
+        return f"{whole}.{rest}"
+
+    def check(self) -> None:
+        if self.comma and self.point:
+            raise DataError(
+                f"{self.path}, {self.comma} has a decimal comma, but {self.point} has "
+                "decimal points; write all numbers in one way"
+            )
+
+    def finish(self, notes: list[str]) -> None:
+        """Say how commas were read, once all are seen."""
+        if not self.comma:
+            return
+        if not self.is_clear:
+            raise DataError(
+                f"{self.path}, {self.comma} may have a decimal comma or one between "
+                "thousands; write it with a decimal point, or without the comma"
+            )
+        notes.append("commas in numbers were read as decimal commas")
+
+
 def _read_rows(
     handle: io.TextIOBase,
-    delimiter: str,
+    delimiters: str,
     path: str,
     target: str | None,
     features: Sequence[str] | None,
+    notes: list[str],
 ) -> tuple[FloatArray, list[str]]:
-    lines = _Lines(handle)
+    first = handle.readline()
+    delimiter = _choose_delimiter(first, delimiters)
+    lines = _Lines(chain([first], handle))
     reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    mark = None if delimiter == "," else _DecimalMark(path)
     try:
         header = [cell.strip() for cell in next(reader, [])]
         if not any(header):
@@ -299,20 +372,30 @@ def _read_rows(
                 careful = underscore
             if careful:
                 del values[start:]
-                values.extend(_read_cells(cells, wanted, path, reader.line_num))
+                values.extend(_read_cells(cells, wanted, path, reader.line_num, mark))
+            if mark is not None:
+                mark.look(cells, reader.line_num)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from error
     if not values:
         raise DataError(f"{path}: no rows below the header")
+    if mark is not None:
+        mark.finish(notes)
     return np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted)), names
 
 
 def _read_cells(
-    cells: Sequence[str], names: Sequence[str], path: str, line: int
+    cells: Sequence[str],
+    names: Sequence[str],
+    path: str,
+    line: int,
+    mark: _DecimalMark | None,
 ) -> Iterator[float]:
     """Read one row cell by cell, with words for what is missing or true."""
     for cell, name in zip(cells, names, strict=True):
         word = cell.strip().lower()
+        if mark is not None:
+            word = mark.read(word, f"line {line}, column {name!r}")
         if word in _MISSING_WORDS:
             yield float("nan")
         elif word in _BOOLEAN_WORDS:
@@ -322,7 +405,7 @@ def _read_cells(
         else:
             raise DataError(
                 f"{path}, line {line}, column {name!r}: not a number: {cell!r}; "
-                "correct it, or leave the column out of features"
+                "correct it, or leave the column out of features (--features)"
             )
 
 

@@ -207,7 +207,8 @@ class Dataset:
             ``.csv``, ``.tsv``, ``.tab``, ``.jsonl``, ``.ndjson``, each also with
             ``.gz``, or ``.parquet``, ``.pq``. Text files are UTF-8; CSV and TSV have
             the names of the columns in the first line, JSON lines have one object
-            for each row.
+            for each row. Cells of a CSV file may also be divided by semicolons or
+            tabs; where no comma divides them, numbers may have decimal commas.
         target : str or None
             Name of the target; None for a table without one.
         features : sequence of str, optional
@@ -464,7 +465,7 @@ def _refuse_non_finite(
         raise DataError(
             f"{n_bad} of {X.shape[0]} rows hold numbers that are missing or infinite: "
             f"{_describe_non_finite(X, y, names, target)}; "
-            "correct them, or drop these rows with missing='drop'"
+            "correct them, or drop these rows with missing='drop' (--missing drop)"
         )
 
 
