@@ -97,6 +97,8 @@ def test_features_operators_and_length(
     assert json.loads(text)["formula"] not in ("2*x^2", "2*x*x", "2*(x*x)")
     _, text, _ = run([*command, "--noise", "1000"], capsys)
     assert json.loads(text)["length"] == 1
+    _, text, _ = run([*command, "--jobs", "2"], capsys)
+    assert json.loads(text)["formula"] == "2*x^2"
     _, text, _ = run([*command, "--validation", "0.5", "--seed", "4"], capsys)
     assert json.loads(text)["formula"] == "2*x^2"
 
@@ -247,6 +249,7 @@ def test_bad_json_lines(
         (["DATA", "--target", "y", "--time", "soon"], "must be a number"),
         (["DATA", "--target", "y", "--seed", "-1"], "whole number of 0 or more"),
         (["DATA", "--target", "y", "--max-length", "x"], "whole number of 1 or more"),
+        (["DATA", "--target", "y", "--jobs", "0"], "whole number of 1 or more"),
         (["DATA", "--target", "y", "--validation", "1"], "below 1"),
         (["DATA", "--target", "y", "--mode", "magic"], "invalid choice: 'magic'"),
         (["DATA", "--target", "y", "--format", "parquet"], "not a Parquet file"),

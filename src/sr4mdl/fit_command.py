@@ -71,6 +71,12 @@ def configure(parser: ArgumentParser) -> None:
         help="share of rows held out to choose the formula by",
     )
     parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=_whole,
+        help="threads that the network's work is shared among (default: 1)",
+    )
+    parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
@@ -82,7 +88,8 @@ def configure(parser: ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         help="go on from what an earlier fit wrote into DIR, also one that was "
-        "killed; settings not given are those of before (--out is DIR by default)",
+        "killed; settings not given are those of before, but for --time, --missing and "
+        "--format (--out is DIR by default)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print the answer as one line of JSON"
@@ -180,6 +187,7 @@ def _fit(
         "max_length": arguments.max_length,
         "noise": arguments.noise,
         "validation": arguments.validation,
+        "n_jobs": arguments.jobs,
         "random_state": arguments.seed,
     }
     model = SymbolicRegressor(random_state=0) if earlier is None else earlier
