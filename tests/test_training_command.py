@@ -208,6 +208,9 @@ def test_batches_and_workers_depend_on_the_machine(monkeypatch):
     # The rows that a state ever has count: 24e9 / (40 x 200 x 512 x 8) = 732 pairs.
     late = ("--data-option", "late_rows=200")
     assert asked("paper", gpu, *late) == (704, 14)
+    # Rows by option replace those of the preset: 24e9 / (40 x 48 x 512 x 8) = 3,051.
+    assert asked("paper", gpu, "--data-option", "n_rows=48") == (1024, 14)
+    assert asked("small", gpu, "--data-option", "n_rows=64") == (4544, 8)
     assert asked("small", gpu, "--batch-size", "96", "--workers", "3") == (96, 3)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     assert asked("paper", gpu, *late) == (704, 2)

@@ -243,6 +243,69 @@ def test_resumed_run_equals_uninterrupted_one(name, optimizer, tmp_path):
         assert torch.equal(tensor, got[key]), key
 
 
+class PhasedToy(ToySource):
+    """Remembers what phases it was told."""
+
+    def __init__(self):
+        super().__init__(64, 8, CPU, seed=1)
+        self.told = []
+
+    def set_phase(self, phase):
+        self.told.append(phase)
+
+
+def test_a_resumed_source_is_told_its_phase(tmp_path):
+    model = PRESETS["tiny-tokens"]
+    config = make_config(
+        64 * 8, schedule={"strategy": "sequential", "align_share": 0.5},
+        loss=LossConfig(value_loss="squared", value_weight=0.1),
+    )  # fmt: skip
+    for max_samples, expected in (
+        (64 * 2, ["align"]), (64 * 6, ["align", "predict"]), (64 * 8, ["predict"]),
+    ):  # fmt: skip
+        source = PhasedToy()
+        resume = tmp_path if max_samples > 64 * 2 else None
+        limited = replace(config, max_samples=max_samples)
+        make_trainer(
+            limited, model=model, source=source, out=tmp_path, resume=resume
+        ).run()
+        assert source.told == expected
+
+
+@pytest.mark.parametrize("changed", ["formula_layers", "writer_layers"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_resume_refuses_teachers_of_another_depth(changed, layers, tmp_path):
+    model = PRESETS["tiny-tokens"]
+    config = make_config(
+        64 * 2, schedule={"strategy": "concurrent"},
+        loss=LossConfig(value_loss="squared", write_weight=0.1),
+        formula_layers=2, writer_layers=2,
+    )  # fmt: skip
+    make_trainer(config, model=model, out=tmp_path).run()
+    teacher = {"formula_layers": "formulas", "writer_layers": "writer"}[changed]
+    with pytest.raises(
+        CheckpointError, match=f"2 layers of the teacher '{teacher}', got {layers}"
+    ):
+        make_trainer(replace(config, **{changed: layers}), model=model, resume=tmp_path)
+
+
+def test_compiled_whole_both_halves_that_a_writer_reads_between(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(
+        torch, "compile", lambda f, **_: compiled.append(f.__name__) or f
+    )
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda part, **_: None)
+    model = PRESETS["tiny-tokens"]
+    for write_weight, expected in ((0.0, ["compute"]), (0.1, ["encode", "read"])):
+        compiled.clear()
+        config = make_config(
+            64, schedule={"strategy": "concurrent"}, compile="whole",
+            loss=LossConfig(value_loss="squared", write_weight=write_weight),
+        )  # fmt: skip
+        make_trainer(config, model=model).step(0.0)
+        assert compiled == expected
+
+
 def test_resume_refuses_another_optimizer(tmp_path):
     model = replace(PRESETS["tiny-tokens"], width=64)
     config = make_config(64 * 2, optimizer="muon")

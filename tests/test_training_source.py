@@ -1,6 +1,10 @@
 """Training states on the device: inputs, rows, noise, refusal, workers."""
 
+import errno
 import random
+import signal
+import subprocess
+import sys
 from collections import namedtuple
 from pathlib import Path
 
@@ -212,14 +216,64 @@ def test_too_little_shared_memory_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Usage = namedtuple("Usage", "total used free")
-    monkeypatch.setattr(source_module, "_SHARED_MEMORY", tmp_path)
     monkeypatch.setattr(
         source_module.shutil, "disk_usage", lambda _: Usage(64, 0, 64_000_000)
     )
+
+    def refuse(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(source_module.os, "posix_fallocate", refuse)
+    if not source_module._SHARED_MEMORY.is_dir():
+        pytest.skip("shared memory lies elsewhere")
+    before = set(source_module._SHARED_MEMORY.iterdir())
     # 856 bytes a state, three slots a worker: 2 x 3 x 20,000 of them are 103 MB.
     config = SourceConfig(batch_size=20_000, n_workers=2)
     with pytest.raises(ValueError, match=r"need 103 MB, .* has 64 MB free"):
         CorpusSource(config, torch.device("cpu"))
+    left = set(source_module._SHARED_MEMORY.iterdir()) - before
+    assert not [path for path in left if path.stat().st_size > 100_000_000]
+
+
+def test_shared_memory_is_taken_at_once() -> None:
+    memory = source_module._open_shared_memory(3_000_000)
+    try:
+        file = source_module._SHARED_MEMORY / memory.name.lstrip("/")
+        if not file.exists():
+            pytest.skip("shared memory lies elsewhere")
+        assert file.stat().st_blocks * 512 >= 3_000_000
+    finally:
+        memory.close()
+        memory.unlink()
+
+
+ORPHANS = """
+import os, signal, torch
+from sr4mdl.training.source import CorpusSource
+from sr4mdl.training.source_config import SourceConfig
+
+if __name__ == "__main__":
+    config = SourceConfig(batch_size=8, n_workers=1, small_until=SMALL)
+    source = CorpusSource(config, torch.device("cpu"))
+    print(source._workers[0].pid, flush=True)
+    if not SMALL:
+        source.next_batch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("small_until", ["0.0", "0.5"])
+def test_workers_leave_when_the_training_is_killed(
+    tmp_path: Path, small_until: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(ORPHANS.replace("SMALL", small_until))
+    # A worker that lives on holds the pipe of standard output open: a time-out.
+    result = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, timeout=120
+    )
+    assert result.returncode == -signal.SIGKILL
+    assert int(result.stdout) > 0
 
 
 def test_rows_must_fit() -> None:

@@ -192,21 +192,24 @@ def train(args: argparse.Namespace) -> dict[str, Any] | None:
         None if args.quiet or not world.leads else sys.stderr,
     )
     try:
-        held_out = _held_out(args, request) if world.leads else []
-        config = less_time(config, time.monotonic() - began)
-        trainer = Trainer(
-            model,
-            config,
-            source,
-            device,
-            out=args.out,
-            held_out=held_out,
-            log=log,
-            data=opened.settings,
-            resume=args.resume,
-            initial=args.init,
-            world=world,
-        )
+        try:
+            held_out = _held_out(args, request) if world.leads else []
+            config = less_time(config, time.monotonic() - began)
+            trainer = Trainer(
+                model,
+                config,
+                source,
+                device,
+                out=args.out,
+                held_out=held_out,
+                log=log,
+                data=opened.settings,
+                resume=args.resume,
+                initial=args.init,
+                world=world,
+            )
+        except ValueError as error:
+            raise TrainingError(str(error)) from error
         if args.out is not None and world.leads:
             log.write(_start_record(model, config, device, world, trainer))
         summary = trainer.run()
@@ -370,15 +373,16 @@ def _batch_size(
         return int(args.batch_size)
     if device.type != "cuda":
         return CPU_BATCH_SIZE
-    options = _pairs(args.data_option, "--data-option")
-    rows = [_given(args.rows, model.n_rows)]
     # Those that are no numbers are refused where the source is opened.
-    rows += [
-        int(options[name])
-        for name in ("n_rows", "late_rows")
-        if options.get(name, "").isdecimal()
-    ]
-    return gpu_batch_size(model, max(rows), gpu_memory(device))
+    options = {
+        name: int(value)
+        for name, value in _pairs(args.data_option, "--data-option").items()
+        if value.isdecimal()
+    }
+    rows = options.get("n_rows", _given(args.rows, model.n_rows))
+    return gpu_batch_size(
+        model, max(rows, options.get("late_rows", 0)), gpu_memory(device)
+    )
 
 
 def _model_config(args: argparse.Namespace) -> tuple[ModelConfig, int]:

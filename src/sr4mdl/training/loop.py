@@ -228,6 +228,7 @@ class Trainer:
         self.clock = clock
         self.world = world if world is not None else World()
         self.progress = Progress()
+        self._told_phase: Phase | None = None  # what the source draws for
         self.metrics: dict[str, float] = {}
         choose_kernels(device)
         torch.manual_seed(config.seed)
@@ -373,13 +374,16 @@ class Trainer:
         if self.config.compile == "parts":
             for part in network.compilable_parts():
                 part.compile(dynamic=False)
+        elif self.config.compile == "whole":
+            # A writer of formulas reads the rows between the two.
+            halves = ("encode", "read") if self.learner.writer else ("compute",)
+            for name in halves:
+                whole = torch.compile(getattr(network, name), dynamic=False)
+                setattr(network, name, whole)
+        if self.config.compile != "none":
             for teacher in (self.learner.formulas, self.learner.writer):
                 for part in () if teacher is None else teacher.compilable_parts():
                     part.compile(dynamic=False)
-        elif self.config.compile == "whole":
-            network.compute = torch.compile(  # type: ignore[method-assign]
-                network.compute, dynamic=False
-            )
         if self.world.size == 1:
             return self.learner
         aligns = self.config.schedule.strategy != "predict-only"
@@ -422,14 +426,15 @@ class Trainer:
         return (None if code < 0 else _REASONS[code]), position
 
     def _enter_phase(self, phase: Phase) -> None:
+        if phase != self._told_phase and isinstance(self.source, PhasedSource):
+            self.source.set_phase(phase)
+        self._told_phase = phase
         if phase == self.progress.phase:
             return
         if (self.progress.phase, phase) != ("both", "predict"):
             # One objective of two goes on as it was: nothing to warm up for.
             self.progress.phase_start = self.progress.samples
         self.progress.phase = phase
-        if isinstance(self.source, PhasedSource):
-            self.source.set_phase(phase)
 
     def step(self, position: float) -> None:
         """Make one update at this position of the plan."""

@@ -6,6 +6,7 @@ refused: the network's time goes to states that count, and samples seen are samp
 learned from.
 """
 
+import errno
 import multiprocessing
 import os
 import queue
@@ -61,17 +62,29 @@ def _slot_views(buffer: Any, slot: int, config: SourceConfig) -> dict[str, Any]:
     return views
 
 
-def _check_shared_memory(size: int) -> None:
-    """Refuse to use more than there is: writing there would kill the process."""
-    if not _SHARED_MEMORY.is_dir():
-        return
-    free = shutil.disk_usage(_SHARED_MEMORY).free
-    if size > free:
+def _open_shared_memory(size: int) -> shared_memory.SharedMemory:
+    """Return shared memory that is there: writing to what is not kills a process."""
+    memory = shared_memory.SharedMemory(create=True, size=size)
+    file = _SHARED_MEMORY / memory.name.lstrip("/")
+    if not file.exists():
+        return memory
+    descriptor = os.open(file, os.O_RDWR)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        free = shutil.disk_usage(_SHARED_MEMORY).free
+        memory.close()
+        memory.unlink()
+        if error.errno != errno.ENOSPC:
+            raise
         raise ValueError(
             "batch_size and n_workers must fit into shared memory: they need "
             f"{size / 1e6:,.0f} MB, {_SHARED_MEMORY} has {free / 1e6:,.0f} MB free. "
             "Lower --batch-size or --workers, or give a container more (--shm-size)"
-        )
+        ) from error
+    finally:
+        os.close(descriptor)
+    return memory
 
 
 def _work(
@@ -83,20 +96,22 @@ def _work(
     phase: Any,
     position: Any,
 ) -> None:
-    """Fill free slots until told to stop (slot None)."""
+    """Fill free slots until told to stop (slot None) or left alone."""
     # The training process compiles and feeds the device; workers take what is left.
     os.nice(_WORKER_NICENESS)
+    training = multiprocessing.parent_process()
+    assert training is not None
     memory = shared_memory.SharedMemory(memory_name)
     maker = StateMaker(config, worker)
 
     def renew(count: int) -> None:
         maker.renew(count, config.growth(position.value))
 
-    while position.value < 0:
+    while position.value < 0 and training.is_alive():
         # Formulas grow with the plan, and a resumed one does not begin at 0.
         time.sleep(0.01)
     renew(min(config.first_fill, config.bank_capacity))
-    while True:
+    while training.is_alive():
         try:
             slot = free.get(timeout=0.02)
         except queue.Empty:
@@ -137,8 +152,7 @@ class CorpusSource:
         context = multiprocessing.get_context("spawn")
         self._n_slots = self._SLOTS_PER_WORKER * config.n_workers
         size = self._n_slots * _slot_size(config)
-        _check_shared_memory(size)
-        self._memory = shared_memory.SharedMemory(create=True, size=size)
+        self._memory = _open_shared_memory(size)
         # Until told: pairs that may be aligned, where that can be.
         first: Phase = "both" if config.with_formula else "predict"
         self._phase = context.Value("i", PHASES.index(first))

@@ -77,6 +77,8 @@ def open_corpus_source(request: SourceRequest) -> OpenedSource:
             raise ValueError(
                 f"--data-option {key} is unknown; known are {', '.join(kinds)}"
             )
+        if key == "batch_size":  # the plan needs it too
+            raise ValueError(f"--data-option {key} must be given as --batch-size")
         kind = kinds[key] if kinds[key] in (int, float) else str
         settings[key] = kind(text)
     n_rows = settings["n_rows"]

@@ -4,7 +4,7 @@ What is read back continues the run as if it had not stopped (bit by bit if ever
 is stored in float32). The files are those of ``mdlformer.checkpoint``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -135,6 +135,8 @@ def read_state(
                 for name, tensor in wanted.items()
                 if name.startswith(f"{teacher}.")
             }
+        else:
+            _check_teacher(teacher, wanted, parts["learner"], str(path))
     kept = {name: part for name, part in parts["learner"].items() if name in wanted}
     load_weights(learner, kept, str(path))
     load_weights(average, parts["average"], str(path))
@@ -150,6 +152,25 @@ def read_state(
     if source is not None and "source" in parts:
         source.load_state_dict(parts["source"])
     return progress
+
+
+def _check_teacher(
+    teacher: str, wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path: str
+) -> None:
+    """Refuse a teacher of another depth than the one that was stored."""
+
+    def layers(names: Iterable[str]) -> set[str]:
+        start = f"{teacher}.layers."
+        behind = (name.removeprefix(start) for name in names if name.startswith(start))
+        return {name.split(".", 1)[0] for name in behind}
+
+    asked, stored_layers = layers(wanted), layers(found)
+    if asked != stored_layers:
+        raise CheckpointError(
+            f"{path} holds {len(stored_layers)} layers of the teacher {teacher!r}, "
+            f"got {len(asked)}: --formula-layers and --writer-layers must be those of "
+            "before"
+        )
 
 
 def _optimizer_tensors(
