@@ -78,6 +78,10 @@ def test_files_of_rows_and_documents_are_told_apart(tmp_path):
     assert others == [{"name": "one", "bench": "speed"}]
     with pytest.raises(ValueError, match="JSON"):
         write_document(tmp_path / "bad.json", {"bench": "x", "value": float("nan")})
+    write_document(tmp_path / "two.json.gz", {"bench": "speed"})
+    assert (tmp_path / "two.json.gz").read_bytes()[:2] == bytes([0x1F, 0x8B])
+    _, (packed,) = read_results([tmp_path / "two.json.gz"])
+    assert packed == {"name": "two", "bench": "speed"}
     (tmp_path / "text").write_text("hello\n")
     with pytest.raises(DataError, match="not a result row"):
         read_results([tmp_path / "text"])

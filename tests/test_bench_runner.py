@@ -175,7 +175,7 @@ def test_packed_files_are_read_and_never_written(tmp_path):
     assert [row["problem"] for row in read_rows([packed])] == ["a", "b"]
     with pytest.raises(DataError, match="rows are only added to plain files"):
         ResultFile(packed)
-    for damaged in (content[:-9], b"plain text", content[:20] + bytes(9)):
+    for damaged in (content[:-9], b"plain text", content[:20] + bytes(9), b""):
         packed.write_bytes(damaged)
         with pytest.raises(DataError, match="not a whole gzip file"):
             read_rows([packed])

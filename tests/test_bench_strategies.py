@@ -19,13 +19,15 @@ TINY = "--preset tiny-tokens --data toy --device cpu --batch-size 16 --rows 8 --
 
 def test_the_plan_is_the_papers(tmp_path):
     """A thousand rounds of 1,024, the first half of *sequential* for alignment."""
-    arguments = train_arguments("sequential", 3, 1000, [], tmp_path)
+    arguments = train_arguments("sequential", 3, 1000, "uniform", [], tmp_path)
     assert (arguments.preset, arguments.strategy) == ("paper", "sequential")
     assert arguments.total_samples == 1_024_000
     assert arguments.align_share == 0.5
     assert arguments.seed == 3
+    assert arguments.data_option == ["formula_constants=uniform"]
     given = ["--batch-size", "8", "--align-share", "0.25"]
-    arguments = train_arguments("sequential", 0, 10, given, tmp_path)
+    arguments = train_arguments("sequential", 0, 10, "decades", given, tmp_path)
+    assert arguments.data_option == ["formula_constants=decades"]
     assert (arguments.total_samples, arguments.align_share) == (80, 0.25)
 
 
@@ -34,7 +36,10 @@ def measured(tmp_path, calls, **changes):
         calls.append(path.name)
         return {"rmse": float(load_model(path).card["samples"])}
 
-    plan = {"rounds": 4, "n_seeds": 2, "given": TINY, **changes}
+    plan = {
+        "rounds": 4, "n_seeds": 2, "given": TINY, "constants": "uniform",
+        "pairs": {"rows": 16}, **changes,
+    }  # fmt: skip
     return measure_strategies(tmp_path, measure=measure, **plan)
 
 
@@ -54,8 +59,9 @@ def test_every_strategy_is_trained_once(tmp_path):
     again = measured(tmp_path, calls)
     assert again[:4] + again[5:] == records[:4] + records[5:]
     assert calls[6:] == ["concurrent-1"]
-    with pytest.raises(Sr4mdlError, match="is of another plan, give another folder"):
-        measured(tmp_path, calls, rounds=5)
+    for change in ({"rounds": 5}, {"constants": "decades"}, {"pairs": {"rows": 17}}):
+        with pytest.raises(Sr4mdlError, match="of another plan, give another folder"):
+            measured(tmp_path, calls, **change)
 
 
 def test_a_training_that_was_stopped_is_not_measured(tmp_path):

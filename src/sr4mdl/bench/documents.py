@@ -4,20 +4,25 @@ A suite leaves rows (``results``); a command that measures the network or the sp
 leaves one JSON document with the command's name under ``bench``.
 """
 
+import gzip
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sr4mdl.bench.results import Row, read_bytes, read_rows
+from sr4mdl.bench.results import PACKED, Row, read_bytes, read_rows
 
 Document = dict[str, Any]
 
 
 def write_document(path: Path, document: Document) -> None:
-    """Write a document, its folder made if it is not there; NaN is refused."""
+    """Write a document, packed if the name ends in ``.gz``; NaN is refused.
+
+    Its folder is made if it is not there.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
+    content = (json.dumps(document, allow_nan=False) + "\n").encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == PACKED else content)
 
 
 def read_document(path: Path) -> Document | None:
@@ -32,7 +37,7 @@ def read_document(path: Path) -> Document | None:
 def read_results(paths: Iterable[Path]) -> tuple[list[Row], list[Document]]:
     """Return the rows and the documents of files of either kind.
 
-    A document is given the name of its file, without ending, under ``name``.
+    A document is given the name of its file, without endings, under ``name``.
 
     Raises
     ------
@@ -46,5 +51,6 @@ def read_results(paths: Iterable[Path]) -> tuple[list[Row], list[Document]]:
         if document is None:
             row_files.append(path)
         else:
-            documents.append({"name": path.stem, **document})
+            name = path.with_suffix("") if path.suffix == PACKED else path
+            documents.append({"name": name.stem, **document})
     return read_rows(row_files), documents

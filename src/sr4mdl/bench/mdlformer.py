@@ -255,9 +255,11 @@ def _records(
     """Return the records of a panel, as the arguments say."""
     device = arguments.device
     if panel == STRATEGY_PANEL:
+        measured_on = ("pairs", "rows", "seed")
         return measure_strategies(
             arguments.keep, rounds=arguments.rounds, n_seeds=arguments.seeds,
-            given=arguments.train,
+            given=arguments.train, constants=arguments.formula_constants,
+            pairs={name: getattr(arguments, name) for name in measured_on},
             measure=lambda path: measure_pairs(pairs, load_predictor(path, device)),
         )  # fmt: skip
     return measure_panel(

@@ -19,7 +19,8 @@ from sr4mdl.errors import DataError
 
 SCHEMA_VERSION: Final = 1
 KEY_FIELDS: Final = ("suite", "problem", "seed", "noise", "method", "mode", "budget")
-_PACKED: Final = ".gz"
+PACKED: Final = ".gz"
+"""Ending of files that are packed."""
 
 Row = dict[str, Any]
 Key = tuple[str, ...]
@@ -73,9 +74,11 @@ def read_bytes(path: Path) -> bytes:
         If a packed file is damaged or cut off.
     """
     content = path.read_bytes()
-    if path.suffix != _PACKED:
+    if path.suffix != PACKED:
         return content
     try:
+        if not content:
+            raise EOFError("it is empty")
         return gzip.decompress(content)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path} is not a whole gzip file: {error}") from error
@@ -140,7 +143,7 @@ class ResultFile:
     """
 
     def __init__(self, path: Path, *, retry_errors: bool = False) -> None:
-        if path.suffix == _PACKED:
+        if path.suffix == PACKED:
             raise DataError(f"{path} is packed: rows are only added to plain files")
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)

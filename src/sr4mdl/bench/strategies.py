@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sr4mdl.bench.documents import write_document
 from sr4mdl.bench.suite_command import BenchOptionError
+from sr4mdl.corpus.formulas import PaperConstants
 from sr4mdl.errors import Sr4mdlError
 
 STRATEGIES: Final = ("sequential", "concurrent", "predict-only")
@@ -25,7 +26,12 @@ Measure = Callable[[Path], Mapping[str, float]]
 
 
 def train_arguments(
-    strategy: str, seed: int, rounds: int, given: Sequence[str], out: Path
+    strategy: str,
+    seed: int,
+    rounds: int,
+    constants: PaperConstants,
+    given: Sequence[str],
+    out: Path,
 ) -> Any:
     """Return the parsed arguments of ``sr4mdl train`` for one network.
 
@@ -37,6 +43,8 @@ def train_arguments(
         Of weights and data.
     rounds : int
         Batches in all.
+    constants : {"uniform", "decades"}
+        Of the formulas.
     given : sequence of str
         Further arguments; they win over what is chosen here.
     out : Path
@@ -52,6 +60,7 @@ def train_arguments(
         "--preset": "paper", "--strategy": strategy, "--seed": seed, "--out": out,
         "--batch-size": batch_size, "--total-samples": samples,
         "--warmup": max(1, samples // 20), "--held-out": 0,
+        "--data-option": f"formula_constants={constants}",
     }  # fmt: skip
     if strategy == "sequential":
         chosen["--align-share"] = 0.5
@@ -60,7 +69,14 @@ def train_arguments(
 
 
 def measure_strategies(
-    folder: Path, *, rounds: int, n_seeds: int, given: str, measure: Measure
+    folder: Path,
+    *,
+    rounds: int,
+    n_seeds: int,
+    given: str,
+    constants: PaperConstants,
+    pairs: Mapping[str, Any],
+    measure: Measure,
 ) -> list[dict[str, Any]]:
     """Train and measure each strategy with each seed; return one record for each.
 
@@ -74,6 +90,10 @@ def measure_strategies(
         Networks a strategy.
     given : str
         Further arguments of ``sr4mdl train``, as typed in a shell.
+    constants : {"uniform", "decades"}
+        Of the formulas that they are trained on, unless ``given`` says otherwise.
+    pairs : mapping
+        What tells the pairs that they are measured on from others.
     measure : callable
         Returns the measures of the network in a folder.
 
@@ -96,11 +116,14 @@ def measure_strategies(
         for strategy in STRATEGIES:
             name = f"{strategy}-{seed}"
             path = folder / f"{name}.json"
-            plan = {"rounds": rounds, "given": given}
+            plan = {
+                "rounds": rounds, "given": given, "formula_constants": constants,
+                "measured_on": dict(pairs),
+            }  # fmt: skip
             record = _read_record(path, plan)
             if record is None:
                 arguments = train_arguments(
-                    strategy, seed, rounds, shlex.split(given), folder / name
+                    strategy, seed, rounds, constants, shlex.split(given), folder / name
                 )
                 sys.stderr.write(f"training {name}\n")
                 # What was compiled for one network must not count against the next.
