@@ -13,6 +13,7 @@ from sr4mdl.search import SearchConfig, SearchMemory, search
 from sr4mdl.search import memory as memories
 from sr4mdl.search.budget import Budget
 from sr4mdl.search.memory import Keeper, NodeRecord
+from sr4mdl.search.tree import FULL, MEDIUM, QUICK, UNCLOSED
 from sr4mdl.text import parse
 
 
@@ -133,6 +134,39 @@ def test_lines_of_nodes() -> None:
     assert NodeRecord.from_line(record.to_line()) == record
     with pytest.raises(ValueError, match="needs 11 numbers"):
         NodeRecord.from_line("1 2 3")
+    for tier in ("4", "-1"):
+        with pytest.raises(ValueError, match=f"must be 0 to 3, got {tier}"):
+            NodeRecord.from_line(f"0 17 0.25 3 4 1.5 0.75 inf 0 0.5 {tier}")
+
+
+def test_tiers_mean_in_files_what_they_meant_before() -> None:
+    # Files from before there was a medium tier say 2 for a full closing.
+    for tier, stored in ((UNCLOSED, "0"), (QUICK, "1"), (FULL, "2"), (MEDIUM, "3")):
+        record = NodeRecord(0, 17, 0.25, 3, 4, 1.5, 0.75, 2.0, 0.0, 0.5, tier)
+        assert record.to_line().split()[-1] == stored
+        assert NodeRecord.from_line(record.to_line()).tier == tier
+
+
+def test_a_full_closing_put_off_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sr4mdl.search import readout
+
+    full = readout.Readout.full
+    closed: list[object] = []
+
+    def noting(self: readout.Readout, state: object, *rest: object) -> object:
+        closed.append(state.key)  # type: ignore[attr-defined]
+        return full(self, state, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as put_off:
+        put_off.setattr(readout.Readout, "full", lambda *_: None)
+        memory = search(table(), settings(n=20)).memory
+    root = next(memory.records())
+    assert root.tier == QUICK
+    monkeypatch.setattr(readout.Readout, "full", noting)
+    # A round closes up to five states, and every sixteenth closes one in full.
+    again = search(table(), settings(n=100), memory=memory).memory
+    assert next(again.records()).tier == FULL
+    assert len(closed) == len(set(closed)) > 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Derivatives and Levenberg-Marquardt against differences and closed forms."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -138,6 +139,19 @@ def test_a_constant_without_effect_has_no_known_precision(inputs):
     form = Form(parse("x + 0*(3*y)"), inputs, 40)
     fit = fit_constants(form, inputs[X], np.array([False, True]))
     assert fit.covariance[0, 0] == np.inf
+
+
+def test_a_start_whose_squared_error_is_no_double_is_no_fit() -> None:
+    x = np.linspace(1.0, 2.0, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        form = Form(parse("1.5e155*x"), {variable("x"): x}, len(x))
+        fit = fit_constants(form, 3.0 * x)
+        assert not fit.ok
+        # sqrt of the mean of x^2 over 20 steps from 1 to 2, by hand 1.53039.
+        assert fit.rmse == pytest.approx(1.5e155 * 1.53039, rel=1e-4)
+        near = Form(parse("1.5e150*x"), {variable("x"): x}, len(x))
+        assert fit_constants(near, 3.0 * x).values == pytest.approx([3.0])
 
 
 def test_constants_stay_finite_where_infinite_ones_would_fit(

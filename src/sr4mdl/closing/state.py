@@ -39,6 +39,7 @@ from sr4mdl.expressions import Expression, constant
 from sr4mdl.selection.bits import (
     RELATIVE_FLOOR,
     formula_bits,
+    mean_of,
     nearest_short,
     r2_of,
     residual_bits,
@@ -412,7 +413,7 @@ class _Closer:
 
     def consider_constant(self) -> None:
         """Keep the constant formula, the yardstick every other has to beat."""
-        mean = float(np.mean(self.verdict.y))
+        mean = mean_of(self.verdict.y)
         snapped = snap_constants(
             constant(mean), {}, self.verdict.y, len(self.problem.variables)
         )
@@ -420,7 +421,7 @@ class _Closer:
             self.keep(snapped, "constant")
 
     def keep(self, snapped: Snapped, family: str) -> None:
-        spread = root_mean_square(self.verdict.y - np.mean(self.verdict.y))
+        spread = root_mean_square(self.verdict.y - mean_of(self.verdict.y))
         r2 = r2_of(snapped.rmse, spread) if spread > 0.0 else 1.0
         expression = snapped.expression.rebuild(
             lambda node: (

@@ -15,6 +15,7 @@ from sr4mdl.expressions import Expression
 from sr4mdl.selection.bits import (
     error_floor,
     formula_bits,
+    mean_of,
     r2_of,
     residual_bits,
     root_mean_square,
@@ -87,7 +88,7 @@ def measure(
         return None
     error = root_mean_square(values - y)
     floor = error_floor(y)
-    spread = root_mean_square(y - y.mean()) if np.ptp(y) > 0.0 else 0.0
+    spread = root_mean_square(y - mean_of(y)) if np.ptp(y) > 0.0 else 0.0
     if spread > 0.0:
         r2 = r2_of(error, spread)
     else:

@@ -17,7 +17,12 @@ from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import Expression, apply, constant, variable
 from sr4mdl.regressor.equations import EXACT_FLOORS, Equation, measure
 from sr4mdl.search import SearchMemory, SearchResult
-from sr4mdl.selection.bits import error_floor, residual_bits, root_mean_square
+from sr4mdl.selection.bits import (
+    error_floor,
+    mean_of,
+    residual_bits,
+    root_mean_square,
+)
 from sr4mdl.selection.limits import Limits
 from sr4mdl.selection.pareto import skeleton
 from sr4mdl.simplify import simplify
@@ -299,7 +304,7 @@ def choose(
     kept = _distinct(kept, table)
     if not kept:
         mean = measure(
-            constant(float(table.y.mean())), table.X, table.y, table.names, table.target
+            constant(mean_of(table.y)), table.X, table.y, table.names, table.target
         )
         assert mean is not None
         judged = _judge(mean, table, noise, held_out)

@@ -97,14 +97,18 @@ class GuidedSearch:
         """Tell what the readout said of the root."""
         self.tree.root.gain = self.best_gain = gain
         self.tree.root.tier = tier
-        if tier == QUICK:
-            # Its full closing was put off: it comes first.
-            heapq.heappush(
-                self._for_full, (-1.0, self.tree.root.serial, self.tree.root)
-            )
+        self._put_root_first()
+
+    def _put_root_first(self) -> None:
+        """Queue the root if its full closing was put off."""
+        root = self.tree.root
+        if root.tier == QUICK:
+            heapq.heappush(self._for_full, (-1.0, root.serial, root))
 
     def take_up(self) -> None:
         """Queue the nodes of a tree that an earlier run has grown."""
+        self._for_full.clear()
+        self._put_root_first()
         for node in self.tree.nodes.values():
             self.best_gain = max(self.best_gain, node.gain)
             if node is self.tree.root or math.isnan(node.missing):

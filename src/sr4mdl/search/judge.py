@@ -21,6 +21,7 @@ from sr4mdl.search.rows import Rows, SearchData
 from sr4mdl.selection.bits import (
     error_floor,
     formula_bits,
+    mean_of,
     r2_of,
     residual_bits,
     root_mean_square,
@@ -129,7 +130,7 @@ class Judge:
 
     def _solution(self, expression: Expression, rmse: float, rows: Rows) -> Solution:
         floor = error_floor(rows.y)
-        spread = root_mean_square(rows.y - _mean(rows.y))
+        spread = root_mean_square(rows.y - mean_of(rows.y))
         if spread > 0.0:
             r2 = r2_of(rmse, spread)
         else:
@@ -208,7 +209,7 @@ class Judge:
 
     def consider_mean(self) -> None:
         """Judge the constant formula: there is an answer from the start."""
-        self.consider(constant(_mean(self.data.judge.y)))
+        self.consider(constant(mean_of(self.data.judge.y)))
 
     def permits(self, expression: Expression) -> bool:
         """Return whether a formula is one that the user allows."""
@@ -256,7 +257,7 @@ class Judge:
             if measured is not None:
                 final.add(measured)
         if final.best is None:
-            mean = self.measure(constant(_mean(final_rows.y)), final_rows)
+            mean = self.measure(constant(mean_of(final_rows.y)), final_rows)
             assert mean is not None
             final.add(mean)
         self.finalists = [one.expression for one in final.ranking()]
@@ -331,12 +332,6 @@ class Judge:
 def _is_short(expression: Expression) -> bool:
     n_constants = sum(node.value is not None for node in expression.prefix())
     return n_constants <= FEW_CONSTANTS
-
-
-def _mean(values: FloatArray) -> float:
-    """Return the mean, exact for equal values."""
-    first = float(values[0])
-    return first + float(np.mean(values - first))
 
 
 def _values(expression: Expression, rows: Rows) -> FloatArray:

@@ -25,7 +25,7 @@ from sr4mdl.expressions import Expression
 from sr4mdl.operators import all_operators
 from sr4mdl.search.budget import Budget, Statistics
 from sr4mdl.search.config import SearchConfig
-from sr4mdl.search.tree import Edge, Node, Tree
+from sr4mdl.search.tree import FULL, MEDIUM, QUICK, UNCLOSED, Edge, Node, Tree
 from sr4mdl.text import parse
 
 MAX_NODES: Final = 1000
@@ -44,6 +44,8 @@ _SHAPING: Final = (
     "n_screened",
 )  # fmt: skip
 """Settings that a tree depends on."""
+_STORED_TIERS: Final = (UNCLOSED, QUICK, FULL, MEDIUM)
+"""In the order in which they came up, so that old files keep their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,14 @@ class NodeRecord:
     gain: float
     worth: float
     tier: int
-    """As in ``sr4mdl.search.tree.Node``."""
+    """As in ``sr4mdl.search.tree.Node``; files hold its place in ``_STORED_TIERS``."""
 
     def to_line(self) -> str:
         """Return the record as one line of text."""
+        stored = replace(self, tier=_STORED_TIERS.index(self.tier))
         return " ".join(
             format(value, ".9g") if isinstance(value, float) else str(value)
-            for value in (getattr(self, field.name) for field in fields(self))
+            for value in (getattr(stored, field.name) for field in fields(self))
         )
 
     @classmethod
@@ -85,7 +88,13 @@ class NodeRecord:
             int(cell) if kind is int else float(cell)
             for cell, kind in zip(cells, kinds, strict=True)
         ]
-        return cls(*values)  # type: ignore[arg-type]
+        record = cls(*values)  # type: ignore[arg-type]
+        last = len(_STORED_TIERS) - 1
+        if not 0 <= record.tier <= last:
+            raise ValueError(
+                f"the tier of a node must be 0 to {last}, got {record.tier}"
+            )
+        return replace(record, tier=_STORED_TIERS[record.tier])
 
 
 @dataclass(frozen=True, slots=True)

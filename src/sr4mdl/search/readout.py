@@ -22,6 +22,7 @@ from sr4mdl.search.rows import Rows, SearchData
 from sr4mdl.search.state import State
 from sr4mdl.selection.bits import (
     error_floor,
+    mean_of,
     r2_of,
     residual_bits,
     root_mean_square,
@@ -162,14 +163,14 @@ class Readout:
         expression = outer.undo(written)
         self.judge.consider(expression)
         rmse = root_mean_square(prediction - problem.y)
-        spread = root_mean_square(problem.y - np.mean(problem.y))
+        spread = root_mean_square(problem.y - mean_of(problem.y))
         r2 = r2_of(rmse, spread)
         return Reading(_gain(problem.y, rmse), r2, expression.length)
 
 
 def _gain(y: FloatArray, rmse: float) -> float:
     """Return the share of the target's bits that a fit with this error saves."""
-    spread = root_mean_square(y - np.mean(y))
+    spread = root_mean_square(y - mean_of(y))
     floor = error_floor(y)
     whole = residual_bits(spread, len(y), floor)
     left = residual_bits(rmse, len(y), floor)

@@ -287,6 +287,17 @@ def root_mean_square(values: FloatArray) -> float:
     return largest * math.sqrt(float(np.mean(np.square(values / largest))))
 
 
+def mean_of(values: FloatArray) -> float:
+    """Return the mean, exact for equal values, safe at scales of 1e-300 and 1e300."""
+    first = float(values[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = first + float(np.mean(values - first))
+    if math.isfinite(mean):
+        return mean
+    largest = float(np.max(np.abs(values)))
+    return largest * float(np.mean(values / largest))
+
+
 def r2_of(rmse: float, spread: float) -> float:
     """Return 1 - (rmse / spread)^2, minus infinity where that is out of range."""
     ratio = rmse / spread

@@ -260,7 +260,8 @@ class Fit:
     n_evaluations: int
     """Evaluations of the formula with its derivatives."""
     ok: bool
-    """Whether the constants and the formula on every row are finite."""
+    """Whether the constants, the formula on every row and the sum of the squared errors
+    that the fit began with are finite."""
 
 
 def fit_constants(
@@ -311,7 +312,12 @@ def fit_constants(
         rmse = root_mean_square(prediction - y) if finite else math.inf
         return Fit(current, rmse, no_covariance, evaluations, finite)
     residual = prediction / scale - target
-    cost = float(residual @ residual)
+    with np.errstate(over="ignore"):
+        cost = float(residual @ residual)
+    if not math.isfinite(cost):
+        # No step could be told to be better.
+        rmse = root_mean_square(residual) * scale
+        return Fit(current, rmse, no_covariance, evaluations, False)
     damping = 1e-6
     for _ in range(max_iterations):
         if not len(order) or cost <= form.n_rows * _EXACT:
