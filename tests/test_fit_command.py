@@ -83,6 +83,17 @@ def test_json_is_one_line(data: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert answer["files"] == []
 
 
+def test_a_formula_that_may_fit_by_chance_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "few.csv", "x,y\n1,3\n2,5\n3,2\n4,7\n")
+    _, text, _ = run(["fit", path, "--target", "y", *QUICK], capsys)
+    assert text.splitlines()[-1].startswith("note       the formula takes ")
+    _, text, _ = run(["fit", path, "--target", "y", "--json", *QUICK], capsys)
+    (note,) = json.loads(text)["notes"]
+    assert note.endswith("the 4 values of y themselves only 23: it may fit by chance")
+
+
 def test_features_operators_and_length(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from sr4mdl.regressor.outcomes import (
     Constant,
     Table,
     _left_over,
+    _notes_on_chance,
     choose,
     find_constants,
     known_noise_bits,
@@ -60,6 +61,26 @@ def test_choice_is_by_bits_and_the_runner_up_has_another_shape() -> None:
     assert best == 2
     # 2.1*x is the same shape as 2*x.
     assert runner_up == min((0, 1), key=lambda row: equations[row].bits)
+
+
+def test_formulas_as_long_as_the_target_may_fit_by_chance() -> None:
+    rows = table(np.array([3.0, 5.0, 2.0, 7.0]))
+    long = equation("(56*x + 120/x - 212)/(x + x^2 - 14)", rows)
+    assert long.error == 0.0
+    # A whole number n takes 2 + 2*log2(n) bits: 5.17, 6.64, 4 and 7.61 are 23.4.
+    (note,) = _notes_on_chance(long, rows)
+    assert note == (
+        f"the formula takes {long.formula_bits:.0f} bits, the 4 values of y themselves "
+        "only 23: it may fit by chance"
+    )
+    # The same rows once more say nothing new.
+    twice = Table(np.tile(rows.X, (9, 1)), np.tile(rows.y, 9), ("x",), "y")
+    assert _notes_on_chance(long, twice) == (note,)
+    assert _notes_on_chance(equation("4", rows), rows) == ()
+    # Four values of full precision take more bits than a formula of this length.
+    values = equation("(56.1*x + 120/x - 212)/(x + x^2 - 14.7)", rows)
+    y = rows.y + np.array([0.1, 0.2, 0.3, 0.4]) / 7.0
+    assert _notes_on_chance(values, Table(rows.X, y, ("x",), "y")) == ()
 
 
 def test_other_spellings_are_left_out() -> None:

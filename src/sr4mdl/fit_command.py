@@ -315,6 +315,7 @@ def _answer(model: "SymbolicRegressor", written: Sequence[Path]) -> str:
         lines.append(f"runner-up  {rival.formula} ({outcome.gap_bits:.1f} bits more)")
     reason = describe_reason(outcome.stop_reason)
     lines.append(f"ended      after {outcome.seconds:.1f} s: {reason}")
+    lines += [f"note       {note}" for note in outcome.notes]
     lines += [f"written    {path}" for path in written]
     return "\n".join(lines)
 
@@ -335,6 +336,7 @@ def _summary(model: "SymbolicRegressor", written: Sequence[Path]) -> dict[str, A
         "runner_up": None if rival is None else rival.formula,
         "gap_bits": _finite(outcome.gap_bits),
         "left_over": outcome.left_over,
+        "notes": list(outcome.notes),
         "stop_reason": outcome.stop_reason,
         "seconds": round(outcome.seconds, 3),
         "files": [str(path) for path in written],

@@ -18,6 +18,7 @@ from sr4mdl.expressions import Expression, apply, constant, variable
 from sr4mdl.regressor.equations import EXACT_FLOORS, Equation, measure
 from sr4mdl.search import SearchMemory, SearchResult
 from sr4mdl.selection.bits import (
+    constant_bits,
     error_floor,
     mean_of,
     residual_bits,
@@ -38,6 +39,8 @@ UNFINISHED: Final = "unfinished"
 """Stop reason of a search that still runs, or was killed."""
 _MAX_PARTIAL: Final = 12
 """Formulas measured for a checkpoint."""
+_MAX_WRITTEN: Final = 1_000
+"""Rows whose targets are written down; they take more bits than any formula."""
 _MAX_ROWS: Final = 10_000
 """Rows on which the standard errors are computed."""
 
@@ -245,13 +248,29 @@ def _outcome(
         stop_reason=stop_reason,
         seconds=seconds,
         statistics=statistics,
-        notes=notes,
+        notes=(*notes, *_notes_on_chance(equations[best], table)),
         left_over=(
             "unknown"
             if stop_reason == UNFINISHED
             else _left_over(equations[best], table)
         ),
         memory=memory,
+    )
+
+
+def _notes_on_chance(equation: Equation, table: Table) -> tuple[str, ...]:
+    """Say so where writing the target down takes no more than the formula does.
+
+    Then it explains nothing: for any such column there is a formula of that length.
+    """
+    rows = np.column_stack([table.X, table.y])[:_MAX_WRITTEN]
+    targets = np.unique(rows, axis=0)[:, -1]
+    bits = sum(constant_bits(value) for value in targets.tolist())
+    if equation.length == 1 or equation.formula_bits < bits:
+        return ()
+    return (
+        f"the formula takes {equation.formula_bits:.0f} bits, the {len(targets)} "
+        f"values of {table.target} themselves only {bits:.0f}: it may fit by chance",
     )
 
 

@@ -84,7 +84,8 @@ class SearchConfig:
     n_medium: int = 1
     """States closed with a medium pool after each batch, 0 or more."""
     full_interval: int = 16
-    """Batches between two full closings, at least 1."""
+    """Batches between two full closings, at least 1; ``mdl`` and ``error`` count half
+    of it times ``n_quick`` walks, ``gp`` twice as many closings."""
     patience: int = 400
     """Readouts without gain after which noise-level residuals end the search."""
     exact_patience: int = 24
