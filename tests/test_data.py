@@ -484,6 +484,20 @@ def test_a_comma_that_cannot_divide_thousands(write: Writer) -> None:
     assert dataset.y.tolist() == [0.234, 1.234]
 
 
+def test_numbers_too_long_for_json_are_refused(write: Writer) -> None:
+    path = write("t.jsonl", '{"a": ' + "1" * 5000 + ', "t": 1}\n')
+    with pytest.raises(DataError, match="line 1: not JSON"):
+        Dataset.from_file(path, "t")
+
+
+def test_notes_on_many_equal_columns_are_few() -> None:
+    X = np.tile(np.arange(5.0)[:, None], (1, 30))
+    names = [f"c{place}" for place in range(30)]
+    notes = Dataset.from_arrays(X, np.ones(5), names).notes
+    assert "21 more columns hold the same numbers as others" in notes
+    assert sum("holds the same numbers as" in note for note in notes) == 8
+
+
 def test_only_chosen_columns_are_read(write: Writer) -> None:
     path = write("t.csv", ",city,a,t,b\n0,Rome,1,2,3\n1,Bonn,4,5,6\n")
     dataset = Dataset.from_file(path, "t", ["b", "a"])
@@ -491,7 +505,7 @@ def test_only_chosen_columns_are_read(write: Writer) -> None:
     assert dataset.X.tolist() == [[3.0, 1.0], [6.0, 4.0]]
     assert Dataset.from_file(path, None, ["a"]).y is None
     with pytest.raises(DataError, match=r"names must be texts .* got ''"):
-        Dataset.from_file(path, "t")
+        Dataset.from_file(path, "t", ["", "a"])
 
 
 @pytest.mark.parametrize("word", ["", " ", "NA", "n/a", "NaN", "null", "None"])

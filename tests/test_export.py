@@ -244,6 +244,10 @@ def test_operators_of_a_user_in_sympy(softsign: Operator) -> None:
         ("1e-7*x", r"10^{-7} \cdot x"),
         ("2.5e-7^x", r"\left(2.5 \cdot 10^{-7}\right)^{x}"),
         ("`a_b c%`", r"\mathrm{a\_b\ c\%}"),
+        # What would look alike is written letter by letter.
+        ("x1 + x_1 + y1", r"\mathrm{x1} + \mathrm{x\_1} + y_{1}"),
+        ("pi*`pi`", r"\pi \cdot \mathrm{pi}"),
+        ("exp(x)*e", r"\exp\left(x\right) \cdot e"),
     ],
 )
 def test_latex_by_hand(text: str, latex: str) -> None:
@@ -329,6 +333,17 @@ def test_c_by_hand() -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+@pytest.mark.parametrize(
+    "name",
+    ["M_PI", "M_1_PI", "NAN", "FP_NAN", "linux", "asm", "typeof", "y1"],
+)
+def test_c_compiles_with_any_names(name: str, tmp_path: Path) -> None:
+    code = tmp_path / "formula.c"
+    code.write_text(to_c(parse(f"`{name}`^2 + a"), "f", [name, "a"]))
+    subprocess.run(["gcc", "-c", "-o", tmp_path / "formula.o", code], check=True)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_c_compiles_and_agrees(tmp_path: Path, softsign: Operator) -> None:
     items = random_formulas(40, 20)
     inner = parse("x0*x1 + 2")
@@ -373,6 +388,13 @@ def test_callables_agree(softsign: Operator) -> None:
         np.testing.assert_allclose(to_numpy(item, NAMES)(X), expected, rtol=1e-9)
         found = to_torch(item, NAMES)(torch.from_numpy(X)).numpy()
         np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_whole_numbers_in_torch_become_floats() -> None:
+    torch = pytest.importorskip("torch")
+    function = to_torch(parse("0.5*x + 1.5"), ["x"])
+    assert function(torch.tensor([[1], [2], [3]])).tolist() == [2.0, 2.5, 3.0]
+    assert function(torch.tensor([[True]])).tolist() == [2.0]
 
 
 def test_gradients_flow_through_torch() -> None:

@@ -4,6 +4,7 @@ import io
 import math
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from sr4mdl import parse
@@ -34,6 +35,25 @@ def test_plain_lines_tell_of_new_formulas_and_signs_of_life() -> None:
         "    2.0 s  41.3 bits, R2 0.75: y = 2*x^2",
         "   12.0 s  120 states, 12 s",
     ]
+
+
+def test_a_search_goes_on_without_listeners() -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    closed = io.StringIO()
+    closed.close()
+    for stream in (Broken(), closed):
+        PlainLines("y", stream)(EVENT)
+
+
+def test_without_standard_error_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with open_display("y") as show:
+        show(EVENT)
 
 
 def test_panel_shows_formula_bits_speed_and_time() -> None:

@@ -4,6 +4,9 @@ import inspect
 import math
 import pickle
 import re
+import signal
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sr4mdl import Dataset, SymbolicRegressor, parse
+from sr4mdl import (
+    Dataset,
+    SymbolicRegressor,
+    parse,
+    register_operator,
+    unregister_operator,
+)
 from sr4mdl.mdlformer.guide import FakeGuide
 from sr4mdl.search import ProgressEvent
 from sr4mdl.selection.limits import Limits
@@ -358,6 +367,75 @@ def test_interrupt_gives_the_best_so_far() -> None:
     assert model.predict(X).shape == (40, 2)
 
 
+def test_an_interrupt_again_and_again_gives_the_best_so_far() -> None:
+    def stop(event: ProgressEvent) -> None:
+        if event.phase in ("search", "verdict", "done"):
+            raise KeyboardInterrupt
+
+    X, y = noise_table()
+    settings = {"max_evaluations": None, "max_nodes": 10_000, "early_stop": False}
+    model = quick(callbacks=stop, **settings).fit(X, y)
+    assert model.stop_reason_ == "interrupted"
+
+
+def test_an_interrupt_while_the_answer_is_made_is_too_late_to_lose_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sr4mdl.regressor import estimator
+
+    make_outcome = estimator.make_outcome
+
+    def interrupted(*parts: Any, **more: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return make_outcome(*parts, **more)
+
+    def ring(event: ProgressEvent) -> None:
+        if event.phase == "verdict":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(estimator, "make_outcome", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        model = quick(callbacks=ring).fit(*law())
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert model.best_ == quick().fit(*law()).best_
+
+
+@pytest.mark.slow
+def test_an_interrupt_reaches_searches_in_processes() -> None:
+    X, y = noise_table()
+    settings = {"max_evaluations": None, "max_time": 300.0, "early_stop": False}
+    model = quick(n_jobs=2, **settings)
+    timer = threading.Timer(3.0, signal.raise_signal, [signal.SIGINT])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        model.fit(X, np.stack([y, y * X[:, 0]], axis=1))
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+    assert list(model.stop_reason_) == ["interrupted", "interrupted"]
+
+
+@pytest.mark.slow
+def test_operators_of_a_user_reach_searches_in_processes() -> None:
+    register_operator("softsign", lambda x: x / (1.0 + np.abs(x)))
+    try:
+        X, _ = law()
+        y = 2.0 * X[:, 0] / (1.0 + np.abs(X[:, 0]))
+        allowed = ("add", "mul", "softsign")
+        settings = {"search_options": None, "max_evaluations": 100}
+        model = quick(n_jobs=2, operators=allowed, **settings)
+        model.fit(X, np.stack([y, 3.0 * y], 1))
+        assert [one.formula for one in model.best_] == [
+            "2*softsign(x0)", "6*softsign(x0)",
+        ]  # fmt: skip
+    finally:
+        unregister_operator("softsign")
+
+
 def test_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     quick().fit(*law())
     assert capsys.readouterr().err == ""
@@ -440,6 +518,43 @@ def test_sample_weights_whole_and_not() -> None:
     for bad in (weights - 1.0, weights * np.nan, weights * 0.0, weights[:-1]):
         with pytest.raises(ValueError, match=r"weight|NaN"):
             model.fit(X, y, bad)
+
+
+def test_equal_weights_are_no_further_evidence() -> None:
+    X, y = law(noise=0.1)
+    plain, tenfold = quick().fit(X, y), quick().fit(X, y, np.full(len(y), 10))
+    assert tenfold.equations_ == plain.equations_
+    assert tenfold.outcomes_[0].n_rows == len(y)
+
+
+def test_a_row_that_counts_twice_is_held_out_as_a_whole() -> None:
+    X, y = law()
+    weights = np.arange(len(y)) % 3 + 1
+    model = quick(validation=0.3)
+    model.fit(X, y, weights)
+    outcome = model.outcomes_[0]
+    assert outcome.n_rows + outcome.n_validation == weights.sum()
+    rows = np.repeat(np.arange(len(y)), weights)
+    rng = np.random.default_rng(0)
+    rng.shuffle(rows)
+    train, held = model._split(rows, rng)
+    assert not set(rows[train]) & set(rows[held])
+    assert len(set(rows[held])) == round(0.3 * len(y))
+    assert sorted([*train, *held]) == list(range(len(rows)))
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    X, y = law()
+    model = quick(
+        noise=np.float32(0.1), max_time=np.int64(3), constants=np.array([9, 2])
+    )
+    model.fit(X, y)
+    model.save(tmp_path / "model.json")
+    again = SymbolicRegressor.load(tmp_path / "model.json")
+    assert again.equations_ == model.equations_
+    row = np.int64(0)
+    assert np.array_equal(model.predict(X, equation=row), model.predict(X, equation=0))
+    assert model.sympy(output=np.int64(0)) == model.sympy()
 
 
 def test_several_targets() -> None:

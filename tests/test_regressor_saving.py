@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +181,20 @@ def test_files_are_written_in_full_or_not_at_all(
         write_files({first: "new", second: "new"})
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a.txt", "b.txt"]
     assert first.read_text() == second.read_text() == "old"
+
+
+def test_links_are_followed_and_pipes_written_to(tmp_path: Path) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to(tmp_path / "real.txt")
+    write_files({link: "one"})
+    assert link.is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "one"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    write_files({pipe: "two"})
+    reader.join(10.0)
+    assert found == ["two"]
+    assert pipe.is_fifo()

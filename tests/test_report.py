@@ -218,6 +218,14 @@ def test_typesetting(formula: str, shown: str) -> None:
     assert math_text(formula) == shown
 
 
+def test_names_that_look_alike_are_written_letter_by_letter() -> None:
+    markup = to_mathml(parse("x1 + x_1"), "x_2")
+    assert "<mi>x1</mi><mo>+</mo><mi>x_1</mi>" in markup
+    assert "<msub><mi>x</mi><mn>2</mn></msub><mo>=</mo>" in markup
+    assert "<mi>pi</mi>" in to_mathml(parse("`pi`*a"))
+    assert "<mi>exp</mi>" in to_mathml(parse("exp(a) + e"))
+
+
 def test_greek_letters_and_targets() -> None:
     markup = to_mathml(parse("sigma + omega"), "alpha")
     assert re.findall(r"&#x(3[0-9A-F]+);", markup) == ["3B1", "3C3", "3C9"]

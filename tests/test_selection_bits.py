@@ -180,3 +180,14 @@ def test_r2_by_hand() -> None:
     assert r2_of(1.0, 2.0) == 0.75
     assert r2_of(0.0, 3.0) == 1.0
     assert r2_of(1e200, 1e-10) == -math.inf
+
+
+def test_what_varies_by_little_is_not_taken_for_round_off():
+    x = np.linspace(0.0, 1.0, 101)
+    # Spread of x by hand: sqrt((101^2 - 1) / 12) / 100 = 0.29155.
+    assert error_floor(1e8 + x) == pytest.approx(0.29155 * 2.0**-20, rel=1e-4)
+    # Where even that is round-off, of 1e12, it is that.
+    assert error_floor(1e12 + x) == pytest.approx(1e12 * 2.0**-51, rel=1e-6)
+    # What varies by a part in ten thousand is measured as ever.
+    assert error_floor(1e4 + x) == pytest.approx(10000.5 * RELATIVE_FLOOR, rel=1e-6)
+    assert error_floor(np.full(9, 5.0)) == 5.0 * RELATIVE_FLOOR

@@ -224,7 +224,7 @@ def _read_json_lines(
             continue
         try:
             record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # among them numbers too long
             raise DataError(f"{label}, line {number}: not JSON ({error})") from error
         if not isinstance(record, dict):
             raise DataError(
@@ -346,6 +346,11 @@ def _read_rows(
             raise DataError(
                 f"{path}: the first line holds numbers; it must name the columns"
             )
+        if features is None and "" in header:
+            # An index that was written along, or a comma at the end of each line.
+            features = [name for name in header if name and name != target]
+            unnamed = [str(place) for place, name in enumerate(header, 1) if not name]
+            notes.append(f"left out, for want of a name: column {', '.join(unnamed)}")
         names = choose(header, target, features, path)
         wanted = names if target is None else [*names, target]
         place_of = {name: place for place, name in enumerate(header)}

@@ -11,11 +11,14 @@ Exit codes: 0 done, 2 the user can correct it (one line on stderr), 130 interrup
 program and shows its traceback.
 """
 
+import io
 import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from sr4mdl import __version__
@@ -77,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The arguments after the program's name; those of the process by default.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
+    _open_streams()
     arguments = Namespace(command="")
     try:
         arguments = _build_parser(argv).parse_args(argv)
@@ -88,14 +92,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except (Sr4mdlError, OSError) as error:
-        message = " ".join(str(error).split())
-        print(f"sr4mdl {arguments.command}: error: {message}", file=sys.stderr)
+        _complain(f"sr4mdl {arguments.command}: error: {' '.join(str(error).split())}")
         return EXIT_USAGE
     except KeyboardInterrupt:
-        name = f"sr4mdl {arguments.command}".rstrip()
-        print(f"{name}: interrupted", file=sys.stderr)
+        _complain(f"sr4mdl {arguments.command}".rstrip() + ": interrupted")
         return EXIT_INTERRUPTED
     return code
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):  # nobody may be there to listen
+        print(text, file=sys.stderr)
+
+
+def _open_streams() -> None:
+    """See to it that what is said can be written, wherever it goes."""
+    # Closed streams are None. Their stand-ins live as long as the process.
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of columns may have letters that a console has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _build_parser(argv: Sequence[str]) -> ArgumentParser:

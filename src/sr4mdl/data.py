@@ -390,8 +390,10 @@ class Dataset:
             notes.append(f"constant columns: {listed(self.constant_columns)}")
         notes.extend(
             f"column {later!r} holds the same numbers as {earlier!r}"
-            for later, earlier in self.duplicate_columns
+            for later, earlier in self.duplicate_columns[:MAX_NAMED]
         )
+        if (more := len(self.duplicate_columns) - MAX_NAMED) > 0:
+            notes.append(f"{more} more columns hold the same numbers as others")
         if self.y is not None:
             notes.extend(
                 f"column {name!r} holds the same numbers as the target"

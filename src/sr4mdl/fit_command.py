@@ -7,6 +7,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,7 +149,7 @@ def run(arguments: Namespace) -> int:
         missing=arguments.missing,
         file_format=arguments.format,
     )
-    _check_table(dataset)
+    _check_table(dataset, arguments.validation)
     for note in dataset.notes:
         _say(f"note: {note}")
     if dataset.n_columns > dataset.n_rows:
@@ -159,16 +160,23 @@ def run(arguments: Namespace) -> int:
     model = _fit(arguments, dataset, earlier)
     (outcome,) = model.outcomes_
     written: list[Path] = []
+    failure: OSError | None = None
     if arguments.out is not None:
         assert dataset.y is not None
-        written = write_results(model, arguments.out, dataset)
-        for name in (CHECKPOINT, f".{CHECKPOINT}.*"):  # also what a kill left over
-            for path in arguments.out.glob(name):
-                path.unlink()
+        try:
+            written = write_results(model, arguments.out, dataset)
+            for name in (CHECKPOINT, f".{CHECKPOINT}.*"):  # also what a kill left over
+                for path in arguments.out.glob(name):
+                    path.unlink()
+        except OSError as error:
+            failure = error  # the answer is told all the same
     if arguments.json:
         _print(json.dumps(_summary(model, written), allow_nan=False))
     else:
         _print(_answer(model, written))
+    if failure is not None:
+        sys.stdout.flush()
+        raise failure
     if outcome.stop_reason == "interrupted":
         _say("interrupted; this is the best formula so far")
         return EXIT_INTERRUPTED
@@ -229,7 +237,7 @@ def _load_earlier(arguments: Namespace) -> "SymbolicRegressor":
             f"{arguments.target!r}"
         )
     if arguments.features is None:
-        arguments.features = [str(name) for name in model.feature_names_in_]
+        arguments.features = list(model.outcomes_[0].ranges)
     if arguments.out is None:
         arguments.out = folder
     return model
@@ -251,10 +259,17 @@ def _check_settings(arguments: Namespace) -> None:
             raise UsageError(str(error)) from error
 
 
-def _check_table(dataset: "Dataset") -> None:
+def _check_table(dataset: "Dataset", validation: float | None) -> None:
     assert dataset.y is not None
     if dataset.n_rows < 2:
         raise UsageError("the table has one row; at least 2 are needed for a formula")
+    if validation is not None:
+        n_held = max(1, round(validation * dataset.n_rows))
+        if dataset.n_rows - n_held < 2:
+            raise UsageError(
+                f"--validation {validation:g} leaves {dataset.n_rows - n_held} of "
+                f"{dataset.n_rows} rows to search on; at least 2 are needed"
+            )
     if (dataset.y == dataset.y[0]).all():
         raise UsageError(
             f"the target {dataset.target!r} is {dataset.y[0]:g} in every row: "
@@ -448,7 +463,8 @@ def _seed(text: str) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"sr4mdl fit: {text}\n")
+    with suppress(OSError):  # nobody may be there to listen
+        sys.stderr.write(f"sr4mdl fit: {text}\n")
 
 
 def _print(text: str) -> None:

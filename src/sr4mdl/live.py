@@ -7,7 +7,7 @@ that standard output holds results only.
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, TextIO
 
 from rich.columns import Columns
@@ -49,6 +49,9 @@ def open_display(target: str, stream: TextIO | None = None) -> Iterator[Display]
         Where to write; standard error by default.
     """
     stream = sys.stderr if stream is None else stream
+    if stream is None:  # a program without a console
+        yield lambda event: None
+        return
     if not stream.isatty():
         yield PlainLines(target, stream)
         return
@@ -58,7 +61,10 @@ def open_display(target: str, stream: TextIO | None = None) -> Iterator[Display]
 
 
 class PlainLines:
-    """One line for each new best formula, and now and then a sign of life."""
+    """One line for each new best formula, and now and then a sign of life.
+
+    Should nobody take the lines any more, the search goes on without them.
+    """
 
     def __init__(self, target: str, stream: TextIO) -> None:
         self._target = target
@@ -77,8 +83,9 @@ class PlainLines:
         else:
             return
         self._last = event.seconds
-        self._stream.write(f"{event.seconds:7.1f} s  {line}\n")
-        self._stream.flush()
+        with suppress(OSError, ValueError):  # ValueError: it has been closed
+            self._stream.write(f"{event.seconds:7.1f} s  {line}\n")
+            self._stream.flush()
 
 
 class LivePanel:

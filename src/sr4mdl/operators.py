@@ -13,8 +13,8 @@ this table); operators registered by a user run through their numpy form.
 import keyword
 import operator as python_operators
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -326,6 +326,24 @@ def unregister_operator(name: str) -> None:
     del _table[name], _by_opcode[operator.opcode]
     for alias in (name, *operator.aliases):
         del _by_alias[alias]
+
+
+def user_operators() -> list[dict[str, Any]]:
+    """Return the fields of the registered operators, for another process."""
+    return [
+        {entry.name: getattr(operator, entry.name) for entry in fields(operator)}
+        for operator in all_operators()
+        if not operator.builtin
+    ]
+
+
+def adopt_operators(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Have the registered operators of another process, and no others."""
+    for operator in list(all_operators()):
+        if not operator.builtin:
+            unregister_operator(operator.name)
+    for row in rows:
+        _insert(Operator(**row))
 
 
 def _probe(name: str, function: Callable[..., Any], arity: int) -> None:

@@ -38,6 +38,7 @@ from sr4mdl.closing.workbench import FamilySettings, Workbench
 from sr4mdl.expressions import Expression, constant
 from sr4mdl.selection.bits import (
     RELATIVE_FLOOR,
+    error_floor,
     formula_bits,
     mean_of,
     nearest_short,
@@ -312,7 +313,7 @@ class _Closer:
         )
         self.verdict = self.problem.take(_rows(len(problem.y), settings.n_verdict))
         self.size = root_mean_square(problem.y)
-        self.floor = RELATIVE_FLOOR * self.size
+        self.floor = error_floor(problem.y)
         self.n_examined = 0
         self.n_pool = 0
         self.stages: list[tuple[str, float]] = []
@@ -385,7 +386,7 @@ class _Closer:
         return benches
 
     def is_exact(self, draft: Draft) -> bool:
-        return draft.rmse <= EXACT * self.size
+        return draft.rmse <= EXACT / RELATIVE_FLOOR * self.floor
 
     def done(self, bench: Workbench) -> bool:
         """Whether the time is up or a draft is exact and too short to be an accident.

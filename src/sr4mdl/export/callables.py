@@ -77,7 +77,7 @@ def to_torch(
     """Return a function from a tensor (n_rows, n_variables) to values (n_rows,).
 
     It keeps dtype and device, and gradients flow through it, unless an operator of a
-    user has no torch form.
+    user has no torch form. Whole numbers and booleans become torch's default floats.
     """
     steps = _steps(expression, variables)
     n_variables = len(variables)
@@ -89,6 +89,8 @@ def to_torch(
             raise ValueError(
                 f"X must have shape (n_rows, {n_variables}), got {tuple(X.shape)}"
             )
+        if not X.is_floating_point():
+            X = X.to(torch.get_default_dtype())
         results: list[torch.Tensor] = []
         for operator, places, value in steps:
             if operator is not None:

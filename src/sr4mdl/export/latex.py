@@ -3,7 +3,9 @@
 import re
 from typing import Final
 
+from sr4mdl.export.naming import EULER, typeset_names
 from sr4mdl.expressions import Expression
+from sr4mdl.operators import get_operator
 from sr4mdl.text import format_number
 
 # Precedence of what a piece of LaTeX is at its outside.
@@ -23,6 +25,7 @@ _LATEX_LEVELS: Final = {
     "exp": (_POWER, (_SUM,)),
 }
 
+_EXP: Final = get_operator("exp")
 _GREEK: Final = re.compile(
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|"
     "sigma|tau|upsilon|phi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|"
@@ -39,10 +42,13 @@ def to_latex(expression: Expression) -> str:
     >>> print(to_latex(parse("x_1^2/sqrt(2*alpha)")))
     \frac{x_{1}^{2}}{\sqrt{2 \cdot \alpha}}
     """
+    names = typeset_names(expression.variables, _latex_name, _latex_plain)
     done: dict[Expression, tuple[str, int]] = {}
     for node in expression.subexpressions():
         if node.name is not None:
-            done[node] = _latex_name(node.name), _ATOM
+            done[node] = names[node.name], _ATOM
+        elif node.operator is _EXP and EULER in names:
+            done[node] = rf"\exp\left({done[node.arguments[0]][0]}\right)", _ATOM
         elif node.value is not None:
             done[node] = _latex_number(node.value)
         else:
@@ -89,7 +95,11 @@ def _latex_word(word: str) -> str:
         return f"\\{word}"
     if len(word) == 1 and word.isalnum():
         return word
-    escaped = "".join(_LATEX_ESCAPES.get(letter, letter) for letter in word)
+    return _latex_plain(word)
+
+
+def _latex_plain(name: str) -> str:
+    escaped = "".join(_LATEX_ESCAPES.get(letter, letter) for letter in name)
     return rf"\mathrm{{{escaped}}}"
 
 

@@ -16,10 +16,15 @@ from sr4mdl.operators import all_operators
 _C_RESERVED: Final = frozenset(
     re.findall(
         r"\w+",
-        "auto break case char const continue default do double else enum extern float "
-        "for goto if inline int long register restrict return short signed sizeof "
-        "static struct switch typedef union unsigned void volatile while bool true "
-        "false main j0 j1 jn y0 y1 yn gamma signgam",
+        "auto break case char const continue default do double else enum extern "
+        "float for goto if inline int long register restrict return short signed "
+        "sizeof static struct switch typedef union unsigned void volatile while "
+        "bool true false main j0 j1 jn y0 y1 yn gamma signgam asm typeof linux "
+        "unix i386 NULL NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MATH_ERRNO "
+        "MATH_ERREXCEPT math_errhandling FP_NAN FP_INFINITE FP_ZERO FP_SUBNORMAL "
+        "FP_NORMAL FP_ILOGB0 FP_ILOGBNAN FP_FAST_FMA FP_FAST_FMAF FP_FAST_FMAL "
+        "M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI "
+        "M_2_SQRTPI M_SQRT2 M_SQRT1_2 MAXFLOAT",
     )
 )
 _MAX_NESTING: Final = 40

@@ -51,6 +51,7 @@ from sr4mdl.regressor.saving import (
 )
 from sr4mdl.regressor.weights import rows_of_weights
 from sr4mdl.search import SearchConfig
+from sr4mdl.search.budget import holding_interrupts
 
 _OWN_SETTINGS = (
     "max_time",
@@ -299,16 +300,17 @@ class SymbolicRegressor(
             seed = make_seed(self.random_state)
         config = self._config(seed)
         self._check_choice_parameters()
+        noise = None if self.noise is None else float(self.noise)
         callbacks = list_callbacks(self.callbacks)
         rng = np.random.default_rng(seed)
         names = self._names()
+        rows = np.arange(len(X))
         if sample_weight is not None:
             _check_sample_weight(sample_weight, X, dtype=np.float64)
             rows = rows_of_weights(sample_weight, len(X), rng)
-            X, y = X[rows], y[rows]
-        order = canonical_order(X, y)[rng.permutation(len(X))]
-        X, y = X[order], y[order]
-        train, held = self._split(len(X), rng)
+        rows = rows[canonical_order(X[rows], y[rows])[rng.permutation(len(rows))]]
+        X, y = X[rows], y[rows]
+        train, held = self._split(rows, rng)
         several = y.ndim == 2
         columns = y if several else y.reshape(-1, 1)
         tables = [
@@ -329,40 +331,41 @@ class SymbolicRegressor(
                             memory,
                             tables[0],
                             limits=config.limits,
-                            noise=self.noise,
+                            noise=noise,
                             held_out=held_out[0],
                         )
                     ],
                     several,
                 ),
             )
-        results = run_searches(
-            tables,
-            config,
-            guide=self.guide,
-            n_jobs=self.n_jobs,
-            callbacks=callbacks,
-            verbose=self.verbose,
-            memories=memories,
-            store=store,
-        )
-        outcomes = [
-            make_outcome(
-                result,
-                table,
-                earlier=[
-                    equation.expression
-                    for outcome in earlier
-                    if outcome.target == table.target
-                    for equation in outcome.equations
-                ],
-                limits=config.limits,
-                noise=self.noise,
-                held_out=held,
+        with holding_interrupts():
+            results = run_searches(
+                tables,
+                config,
+                guide=self.guide,
+                n_jobs=self.n_jobs,
+                callbacks=callbacks,
+                verbose=self.verbose,
+                memories=memories,
+                store=store,
             )
-            for table, result, held in zip(tables, results, held_out, strict=True)
-        ]
-        self._set_fitted(outcomes, several)
+            outcomes = [
+                make_outcome(
+                    result,
+                    table,
+                    earlier=[
+                        equation.expression
+                        for outcome in earlier
+                        if outcome.target == table.target
+                        for equation in outcome.equations
+                    ],
+                    limits=config.limits,
+                    noise=noise,
+                    held_out=held,
+                )
+                for table, result, held in zip(tables, results, held_out, strict=True)
+            ]
+            self._set_fitted(outcomes, several)
         return self
 
     def predict(
@@ -541,19 +544,27 @@ class SymbolicRegressor(
         check_real("validation", self.validation, 1.0)
 
     def _split(
-        self, n_rows: int, rng: np.random.Generator
+        self, rows: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray]:
-        """Return the rows to search on and those held out, both in order."""
+        """Return which of the rows to search on and which are held out, in order.
+
+        A row of the table that stands there several times is on one side only.
+        """
         if self.validation is None:
-            return np.arange(n_rows), np.arange(0)
+            return np.arange(len(rows)), np.arange(0)
+        _, first, place = np.unique(rows, return_index=True, return_inverse=True)
+        # In the order in which they stand, so that without repeats they are the rows.
+        rank = np.argsort(np.argsort(first))[place]
+        n_rows = len(first)
         n_held = max(1, round(self.validation * n_rows))
         if n_rows - n_held < 2:
             raise ValueError(
                 f"validation must leave 2 rows or more to search on, got "
                 f"{self.validation!r} of {n_rows} rows"
             )
-        order = rng.permutation(n_rows)
-        return np.sort(order[n_held:]), np.sort(order[:n_held])
+        is_held = np.zeros(n_rows, dtype=np.bool_)
+        is_held[rng.permutation(n_rows)[:n_held]] = True
+        return np.flatnonzero(~is_held[rank]), np.flatnonzero(is_held[rank])
 
     def _earlier(self) -> list[Outcome]:
         """Return the outcomes of the fit before, if the search is to go on."""

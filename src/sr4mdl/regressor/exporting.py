@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sr4mdl import export
@@ -94,8 +95,8 @@ class Exports:
             return 0
         if isinstance(output, str) and output in names:
             return names.index(output)
-        if isinstance(output, int) and 0 <= output < len(names):
-            return output
+        if isinstance(output, (int, np.integer)) and 0 <= output < len(names):
+            return int(output)
         raise ValueError(
             f"output must be the place or name of one of the targets "
             f"{', '.join(names)}, got {output!r}"
@@ -111,7 +112,7 @@ class Exports:
         outcomes = self.outcomes_
         if equation is None:
             return [outcome.chosen for outcome in outcomes]
-        rows = [equation] if isinstance(equation, int) else list(equation)
+        rows = [equation] if isinstance(equation, (int, np.integer)) else list(equation)
         if len(rows) != len(outcomes):
             raise ValueError(
                 f"equation must name one row for each of {len(outcomes)} target(s), "

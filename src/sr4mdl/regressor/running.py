@@ -1,9 +1,10 @@
 """Searches of a fit: one for each target, one after another or in processes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -11,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from sr4mdl.data import Dataset
 from sr4mdl.mdlformer.guide import Guide, OnnxGuide
+from sr4mdl.operators import adopt_operators, user_operators
 from sr4mdl.regressor.outcomes import Table
 from sr4mdl.search import (
     Listener,
@@ -19,6 +21,7 @@ from sr4mdl.search import (
     SearchResult,
     search,
 )
+from sr4mdl.search.budget import holding_interrupts
 
 Store = Callable[[SearchMemory], None]
 
@@ -64,12 +67,16 @@ def run_searches(
                 "leave them out or use n_jobs=1"
             )
         opened = open_guide(guide, config.mode, 1)
-        found: list[SearchResult] = Parallel(n_jobs=min(n_workers, len(tables)))(
-            delayed(run_search)(
-                table, config, opened, None, memories.get(table.target), None
-            )
-            for table in tables
-        )
+        known = user_operators()
+        with TemporaryDirectory(prefix="sr4mdl-") as folder:
+            flag = Path(folder) / "stop"
+            with holding_interrupts(flag.touch):
+                found: list[SearchResult] = Parallel(min(n_workers, len(tables)))(
+                    delayed(_run_elsewhere)(
+                        table, config, opened, flag, memories.get(table.target), known
+                    )
+                    for table in tables
+                )
         return found
     opened = open_guide(guide, config.mode, n_workers)
     results: list[SearchResult] = []
@@ -114,6 +121,24 @@ def run_search(
     """Search for the formula of one target."""
     dataset = Dataset.from_arrays(table.X, table.y, table.names, target=table.target)
     return search(dataset, config, guide, listener, memory=memory, store=store)
+
+
+def _run_elsewhere(
+    table: Table,
+    config: SearchConfig,
+    guide: Guide | None,
+    flag: Path,
+    memory: SearchMemory | None,
+    operators: Sequence[Mapping[str, Any]],
+) -> SearchResult:
+    """Search in a process of its own until the time is over or the flag is there."""
+    adopt_operators(operators)
+
+    def look(_event: object) -> None:
+        if flag.exists():
+            raise KeyboardInterrupt
+
+    return run_search(table, config, guide, look, memory)
 
 
 def tell_all(callbacks: list[Callable[..., Any]]) -> Listener | None:

@@ -109,11 +109,16 @@ def write_files(contents: Mapping[Path, str]) -> None:
     """Write files so that each is there in full or not at all.
 
     All are written beside their places first and then renamed, so an error or an
-    interrupt leaves the old files, or the new ones, and nothing in between.
+    interrupt leaves the old files, or the new ones, and nothing in between. A link is
+    followed; a pipe or device is written to, not replaced.
     """
     ready: list[tuple[Path, Path]] = []
     try:
-        for path, text in contents.items():
+        for given, text in contents.items():
+            if given.exists() and not given.is_file():
+                given.write_text(text, encoding="utf-8", newline="")
+                continue
+            path = given.resolve()
             temporary = path.with_name(f".{path.name}.{token_hex(4)}")
             # Noted before it exists: whatever happens, it is cleared away.
             ready.append((temporary, path))

@@ -15,7 +15,8 @@ MIN_GROWN_ROWS: Final = 10_000
 def rows_of_weights(weights: Any, n_rows: int, rng: np.random.Generator) -> IntArray:
     """Return the rows that stand for the weights, each as often as it counts.
 
-    Whole weights repeat rows exactly, 0 leaves a row out. Others are made whole by
+    Whole weights, divided by what divides them all, repeat rows exactly; 0 leaves a row
+    out. Others are made whole by
     systematic resampling to the number of rows there are: a row of weight w appears
     ``w / mean(w)`` times, rounded up or down at random so that this holds on average.
 
@@ -39,6 +40,10 @@ def rows_of_weights(weights: Any, n_rows: int, rng: np.random.Generator) -> IntA
     if total == 0.0:
         raise ValueError("sample_weight must not be 0 for every row")
     whole = bool(np.all(values == np.floor(values)))
+    if whole and total < 2.0**53:
+        # Ten for every row says no more than one for every row.
+        values = values / np.gcd.reduce(values.astype(np.int64))
+        total = float(values.sum())
     if whole and total <= max(MAX_GROWTH * n_rows, MIN_GROWN_ROWS):
         return np.repeat(np.arange(n_rows), values.astype(np.int64))
     ends = np.cumsum(values) * (n_rows / total)

@@ -5,6 +5,7 @@ import re
 from html import escape
 from typing import Final
 
+from sr4mdl.export.naming import EULER, typeset_names
 from sr4mdl.expressions import Expression
 
 # Precedence of what a piece is at its outside.
@@ -62,19 +63,23 @@ def to_mathml(expression: Expression, target: str | None = None) -> str:
     target : str, optional
         Name to put before an equals sign.
     """
+    named = {*expression.variables, *(() if target is None else (target,))}
+    names = typeset_names(named, _name, _plain)
     done: dict[Expression, _Piece] = {}
     for node in expression.subexpressions():
-        done[node] = _typeset(node, done)
-    left = "" if target is None else f"{_name(target)}<mo>=</mo>"
+        done[node] = _typeset(node, done, names)
+    left = "" if target is None else f"{names[target]}<mo>=</mo>"
     return (
         '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
         f"<mrow>{left}{done[expression][0]}</mrow></math>"
     )
 
 
-def _typeset(node: Expression, done: dict[Expression, _Piece]) -> _Piece:
+def _typeset(
+    node: Expression, done: dict[Expression, _Piece], names: dict[str, str]
+) -> _Piece:
     if node.name is not None:
-        return _name(node.name), _ATOM
+        return names[node.name], _ATOM
     if node.value is not None:
         return _number(node.value)
     assert node.operator is not None
@@ -115,7 +120,7 @@ def _typeset(node: Expression, done: dict[Expression, _Piece]) -> _Piece:
             return f"<msup>{base}{whole(1)}</msup>", _POWER
         case "sqrt":
             return f"<msqrt>{whole(0)}</msqrt>", _ATOM
-        case "exp":
+        case "exp" if EULER not in names:
             return f"<msup><mi>e</mi>{whole(0)}</msup>", _POWER
         case "abs":
             bar = '<mo stretchy="true">|</mo>'
@@ -159,7 +164,11 @@ def _word(word: str) -> str:
         return f"<mn>{word}</mn>"
     if word in _GREEK:
         return f"<mi>&#x{_GREEK[word]:X};</mi>"
-    return f"<mi>{escape(word)}</mi>"
+    return _plain(word)
+
+
+def _plain(name: str) -> str:
+    return f"<mi>{escape(name)}</mi>"
 
 
 def _number(value: float) -> _Piece:

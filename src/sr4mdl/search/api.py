@@ -277,11 +277,17 @@ class _Run:
 
     def run(self) -> SearchResult:
         reason: StopReason
-        try:
-            with noting_interrupts(self.budget):
+        with noting_interrupts(self.budget):
+            try:
                 reason = self.search()
-        except KeyboardInterrupt:
-            reason = "interrupted"
+            except KeyboardInterrupt:
+                reason = "interrupted"
+            # Whoever interrupts now gets the answer all the same: it is near.
+            self.budget.concluding = True
+            return self.conclude(reason)
+
+    def conclude(self, reason: StopReason) -> SearchResult:
+        """Choose among what was found."""
         if self.judge.best is None:
             self.judge.consider_mean()
         self.reporter.enter("verdict")

@@ -109,6 +109,8 @@ class Budget:
         self.statistics = Statistics()
         self.interrupted = False
         """Whether the user asked to stop; see :func:`noting_interrupts`."""
+        self.concluding = False
+        """Whether the search has ended and the answer is being made."""
 
     def go_on(self, earlier: Statistics) -> None:
         """Count on from an earlier run; the limits are for what is done now."""
@@ -175,21 +177,61 @@ def noting_interrupts(budget: Budget) -> Iterator[None]:
 
     A KeyboardInterrupt that is raised inside a weak reference's or a compiler's
     callback is printed and forgotten. So it is noted in the budget as well, which
-    every loop asks. Only the main thread's default handling is replaced.
+    every loop asks. Once the budget is ``concluding`` it is only noted. Only the main
+    thread's default handling, or that of :func:`holding_interrupts`, is replaced.
     """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
+    before = signal.getsignal(signal.SIGINT)
+    if not _may_replace(before):
         yield
         return
+    budget.interrupted |= isinstance(before, _Hold) and before.rung
 
     def note(_number: int, _frame: object) -> None:
         budget.interrupted = True
-        raise KeyboardInterrupt
+        if not budget.concluding:
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
+
+
+class _Hold:
+    """A handler of Ctrl-C that only tells somebody."""
+
+    def __init__(self, told: Callable[[], object]) -> None:
+        self._told = told
+        self.rung = False
+
+    def __call__(self, _number: int, _frame: object) -> None:
+        self.rung = True
+        self._told()
+
+
+@contextmanager
+def holding_interrupts(told: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Let Ctrl-C end nothing but searches: an answer is to come out of what follows.
+
+    Parameters
+    ----------
+    told : callable
+        Called at each Ctrl-C outside of a search in this process; one that begins
+        after it ends at once.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not _may_replace(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, _Hold(told))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _may_replace(handler: object) -> bool:
+    """Return whether a handler of Ctrl-C is Python's or ours, and may be set here."""
+    ours = handler is signal.default_int_handler or isinstance(handler, _Hold)
+    return ours and threading.current_thread() is threading.main_thread()

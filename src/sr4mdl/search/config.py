@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
+import numpy as np
+
 from sr4mdl.operators import get_operator
 from sr4mdl.selection.limits import (
     Limits,
@@ -99,6 +101,15 @@ class SearchConfig:
     """Individuals of ``gp``, at least 4."""
 
     def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, entry.name, value.item())
+        constants = tuple(
+            value.item() if isinstance(value, np.generic) else value
+            for value in self.physical_constants
+        )
+        object.__setattr__(self, "physical_constants", constants)
         _check_choice("mode", self.mode, get_args(Mode))
         _check_choice("backup", self.backup, get_args(Backup))
         _check_choice("families", self.families, get_args(Families))
@@ -135,7 +146,6 @@ class SearchConfig:
             object.__setattr__(self, "operators", names)
         if self.nesting is not None:
             object.__setattr__(self, "nesting", check_nesting(self.nesting))
-        object.__setattr__(self, "physical_constants", tuple(self.physical_constants))
 
     @property
     def limits(self) -> Limits:

@@ -42,7 +42,7 @@ class Reporter:
     """Tells a listener of phases, new best formulas, and now and then of progress.
 
     What a listener raises is not caught, so it can stop a search with
-    KeyboardInterrupt.
+    KeyboardInterrupt; once the search has ended, there is nothing more to stop.
     """
 
     def __init__(self, listener: Listener | None, budget: Budget) -> None:
@@ -90,16 +90,19 @@ class Reporter:
         n_nodes = self.budget.statistics.n_nodes
         fresh = n_nodes - self.n_earlier_nodes
         expression, bits, r2 = self._best
-        self.listener(
-            ProgressEvent(
-                phase=self.phase,
-                expression=expression,
-                bits=bits,
-                r2=r2,
-                n_nodes=n_nodes,
-                nodes_per_second=fresh / seconds if seconds > 0 else 0.0,
-                seconds=seconds,
-                time_left=self.budget.time_left,
-                improved=improved,
-            )
+        event = ProgressEvent(
+            phase=self.phase,
+            expression=expression,
+            bits=bits,
+            r2=r2,
+            n_nodes=n_nodes,
+            nodes_per_second=fresh / seconds if seconds > 0 else 0.0,
+            seconds=seconds,
+            time_left=self.budget.time_left,
+            improved=improved,
         )
+        try:
+            self.listener(event)
+        except KeyboardInterrupt:
+            if not self.budget.concluding:
+                raise

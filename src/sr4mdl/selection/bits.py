@@ -25,6 +25,11 @@ from sr4mdl.operators import Operator
 RELATIVE_FLOOR: Final = 2.0**-40
 """Error, relative to the root mean square of y, below which a fit is exact."""
 
+_LEAST_SPREAD: Final = 2.0**-20
+"""An error of more than this share of the spread is never exact,"""
+_ROUND_OFF: Final = 2.0**-51
+"""unless it is less than this share of the root mean square, which is round-off."""
+
 _VARIABLE_WEIGHT: Final = 10.0
 _CONSTANT_WEIGHT: Final = 5.0
 _OTHER_WEIGHT: Final = 0.2
@@ -275,8 +280,18 @@ def _number(node: Expression, numbers: dict[Expression, float]) -> float | None:
 
 
 def error_floor(y: FloatArray) -> float:
-    """Return the error per row below which a fit of y counts as exact."""
-    return RELATIVE_FLOOR * root_mean_square(y)
+    """Return the error per row below which a fit of y counts as exact.
+
+    That is ``RELATIVE_FLOOR`` of its root mean square; less where y varies by little
+    of its size, so that what varies is not taken for round-off unless it is.
+    """
+    size = root_mean_square(y)
+    floor = RELATIVE_FLOOR * size
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = root_mean_square(y - mean_of(y))
+    if 0.0 < _LEAST_SPREAD * spread < floor:
+        return max(_LEAST_SPREAD * spread, _ROUND_OFF * size)
+    return floor
 
 
 def root_mean_square(values: FloatArray) -> float:
