@@ -214,7 +214,7 @@ def test_a_fit_of_plain_arrays_goes_on(
 
 
 def test_columns_with_letters_that_a_console_lacks(tmp_path: Path) -> None:
-    path = write(tmp_path / "theta.csv", "θ,y\n1,3\n2,6\n3,9\n5,15\n")
+    path = write(tmp_path / "theta.csv", "\u03b8,y\n1,3\n2,6\n3,9\n5,15\n")
     result = subprocess.run(
         [sys.executable, "-m", "sr4mdl", "fit", str(path), "--target", "y", "--quiet"],
         capture_output=True,

@@ -215,9 +215,15 @@ def test_other_weights_are_kept_up_to_rounding(weights: list[float], seed: int) 
 
 
 def test_large_whole_weights_do_not_blow_up() -> None:
-    rows = rows_of_weights([1_000_000, 3_000_000], 2, np.random.default_rng(0))
+    rows = rows_of_weights([1_000_000, 3_000_001], 2, np.random.default_rng(0))
     assert len(rows) == 2
     assert 1 in rows
+
+
+def test_whole_weights_count_by_their_ratio() -> None:
+    for weights in ([10, 0, 30], [1_000_000, 0, 3_000_000]):
+        rows = rows_of_weights(weights, 3, np.random.default_rng(0))
+        assert rows.tolist() == [0, 2, 2, 2]
 
 
 def test_table_of_equations() -> None:

@@ -16,9 +16,9 @@ def rows_of_weights(weights: Any, n_rows: int, rng: np.random.Generator) -> IntA
     """Return the rows that stand for the weights, each as often as it counts.
 
     Whole weights, divided by what divides them all, repeat rows exactly; 0 leaves a row
-    out. Others are made whole by
-    systematic resampling to the number of rows there are: a row of weight w appears
-    ``w / mean(w)`` times, rounded up or down at random so that this holds on average.
+    out. Others are made whole by systematic resampling to the number of rows there are:
+    a row of weight w appears ``w / mean(w)`` times, rounded up or down at random so
+    that this holds on average.
 
     Parameters
     ----------
