@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sr4mdl import moves
-from sr4mdl.corpus import formulas, skeletons, states
+from sr4mdl.corpus import formulas, program_writer, skeletons, states
 from sr4mdl.operators import operator_of_opcode
 from sr4mdl.text import parse
 
@@ -22,9 +22,9 @@ def bank_of(text: str, names: tuple[str, ...] = NAMES) -> skeletons.SkeletonBank
 
 def run_program(arrays: states.StateArrays, row: int, table: np.ndarray) -> np.ndarray:
     """Return all registers of one state's program on a table (n_rows, n_inputs)."""
-    registers = np.zeros((states.N_REGISTERS, len(table)))
+    registers = np.zeros((program_writer.N_REGISTERS, len(table)))
     registers[: table.shape[1]] = table.T
-    first, last = states.FIRST_CONSTANT, states.FIRST_OUTPUT
+    first, last = program_writer.FIRST_CONSTANT, program_writer.FIRST_OUTPUT
     registers[first:last] = arrays.constants[row][:, None]
     with np.errstate(all="ignore"):
         for step, opcode in enumerate(arrays.opcodes[row]):
@@ -181,7 +181,7 @@ def test_sampling_is_reproducible_and_within_limits() -> None:
     other = states.sample_states(bank, 50, 2000, 8, states.StateRates())
     assert (one.opcodes != other.opcodes).any()
     assert one.value.min() >= 0
-    assert one.value.max() <= states.MAX_VALUE
+    assert one.value.max() <= program_writer.MAX_VALUE
     assert ((one.n_columns >= 1) & (one.n_columns <= moves.MAX_COLUMNS)).all()
     for row in range(300):
         legal = moves.legal_moves(int(one.n_columns[row]))
@@ -190,8 +190,8 @@ def test_sampling_is_reproducible_and_within_limits() -> None:
     # Instructions read only inputs, constants and earlier results.
     for row in range(300):
         for step in np.flatnonzero(one.opcodes[row]):
-            assert one.first[row, step] < states.FIRST_OUTPUT + step
-            assert one.second[row, step] < states.FIRST_OUTPUT + step
+            assert one.first[row, step] < program_writer.FIRST_OUTPUT + step
+            assert one.second[row, step] < program_writer.FIRST_OUTPUT + step
 
 
 def test_junk_is_never_a_correct_move() -> None:

@@ -14,9 +14,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sr4mdl.corpus.formulas import paper_formula, small_paper_formula  # noqa: E402
+from sr4mdl.corpus.program_writer import N_INPUTS  # noqa: E402
 from sr4mdl.corpus.skeletons import SkeletonBank, build_skeleton  # noqa: E402
 from sr4mdl.corpus.states import (  # noqa: E402
-    N_INPUTS,
     StateArrays,
     StateRates,
     root_states,

@@ -114,7 +114,7 @@ def derive(problem: Problem) -> Any:
 
 def read_columns(arrays: Any, row: int, names: list[str]) -> list[Expression]:
     """Return the formulas of a state's columns."""
-    from sr4mdl.corpus.states import FIRST_CONSTANT, FIRST_OUTPUT
+    from sr4mdl.corpus.program_writer import FIRST_CONSTANT, FIRST_OUTPUT
 
     registers: dict[int, Expression] = {
         number: variable(name) for number, name in enumerate(names)

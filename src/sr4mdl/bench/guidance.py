@@ -162,7 +162,11 @@ def _compute(
 
 def run_program(arrays: Any, row: int, table: FloatArray) -> FloatArray:
     """Return all registers of one state's program on a table (n_rows, n_inputs)."""
-    from sr4mdl.corpus.states import FIRST_CONSTANT, FIRST_OUTPUT, N_REGISTERS
+    from sr4mdl.corpus.program_writer import (
+        FIRST_CONSTANT,
+        FIRST_OUTPUT,
+        N_REGISTERS,
+    )
 
     registers = np.zeros((N_REGISTERS, len(table)))
     registers[: table.shape[1]] = table.T

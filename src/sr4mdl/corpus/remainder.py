@@ -1,7 +1,7 @@
 """What is still missing of a formula, as a tree over columns, in compiled code.
 
 Owns the rules: how many symbols are missing, which moves are correct, and what is
-left after one. ``states`` walks derivations with it. A working tree is a set of flat
+left after one. ``derivation`` walks with it. A working tree is a set of flat
 arrays (kind, argument, start, count, child, sign); nodes 0 .. 63 are the columns, the
 formula's nodes follow, so that arguments always have lower numbers than what uses
 them. See ``states`` for what counts as a correct move.

@@ -11,13 +11,13 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from sr4mdl.corpus.states import (
+from sr4mdl.corpus.program_writer import (
     FIRST_CONSTANT,
     FIRST_OUTPUT,
     N_INPUTS,
     N_REGISTERS,
-    StateArrays,
 )
+from sr4mdl.corpus.states import StateArrays
 from sr4mdl.evaluate.torch_programs import run_programs
 from sr4mdl.moves import MAX_COLUMNS
 from sr4mdl.training.batch import DeviceBatch
