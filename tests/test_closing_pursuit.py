@@ -1,7 +1,5 @@
 """Pursuit against brute force."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from sr4mdl.closing.pursuit import (
     Found,
     PursuitSettings,
     Regression,
-    best_pairs,
     pursue,
 )
 
@@ -74,22 +71,6 @@ def test_the_best_states_go_on_while_that_helps(data):
     noise = Regression(rng.normal(size=N_ROWS), weights, np.ones((1, N_ROWS)))
     found, _ = pursue([noise], dictionary, settings)
     assert max(len(one.members) for one in found) == 2
-
-
-def test_all_pairs_match_brute_force(data):
-    rng, values, weights, dictionary = data
-    target = rng.normal(size=N_ROWS)
-    regression = Regression(target, weights, np.ones((1, N_ROWS)))
-    pairs, n_scored = best_pairs(regression, 0, dictionary, np.arange(N_MEMBERS), 3)
-    assert n_scored == N_MEMBERS * (N_MEMBERS - 1) // 2
-    errors = {
-        pair: brute_force_error(values, target, weights, pair)
-        for pair in itertools.combinations(range(N_MEMBERS), 2)
-    }
-    expected = sorted(errors, key=errors.get)[:3]
-    assert {tuple(sorted(one.members)) for one in pairs} == set(expected)
-    for one in pairs:
-        assert one.error == pytest.approx(errors[tuple(sorted(one.members))], rel=1e-7)
 
 
 def test_forced_columns_are_always_in(data):

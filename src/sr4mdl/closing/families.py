@@ -20,6 +20,7 @@ from sr4mdl.closing.drafts import (
     draft_quotient,
     draft_sum,
 )
+from sr4mdl.closing.groups import explaining_together
 from sr4mdl.closing.pool import GROUPS, power_product
 from sr4mdl.closing.problem import OuterStep, ResolvedOuter
 from sr4mdl.closing.pursuit import (
@@ -27,7 +28,6 @@ from sr4mdl.closing.pursuit import (
     Found,
     PursuitSettings,
     Regression,
-    best_pairs,
     pursue,
 )
 from sr4mdl.closing.workbench import (
@@ -45,6 +45,9 @@ SUM_TRANSFORMS: Final = (
 """Outer transforms under which sums are tried, besides none."""
 SCALED_TRANSFORMS: Final = ("", "inv", "square", "inverse_square", "sqrt", "exp")
 """Outer transforms tried on y divided by a monomial."""
+
+N_TRIPLES: Final = 20
+"""Triples of members that a pursuit of sums starts from."""
 
 
 def close_linear(bench: Workbench) -> None:
@@ -79,10 +82,17 @@ def close_sums(bench: Workbench) -> None:
         for number, regression in enumerate(regressions[:5]):
             if bench.late:
                 return
-            pairs, n_scored = best_pairs(
-                regression, number, dictionary, subset, 60, len(subset) // 2
+            together, n_scored = explaining_together(
+                regression,
+                number,
+                dictionary,
+                subset,
+                n_more=len(subset) // 2,
+                n_pairs=60,
+                n_triples=N_TRIPLES,
+                n_first=bench.settings.n_triple_firsts,
             )
-            seeds += pairs
+            seeds += together
             bench.n_examined += n_scored
     found, n_scored = pursue(
         regressions, dictionary, bench.settings.pursuit, bench.deadline, seeds
@@ -218,8 +228,10 @@ def close_quotients(bench: Workbench) -> None:
     seeds: list[Found] = []
     first = np.arange(min(len(terms), 90))
     for number, regression in enumerate(regressions):
-        pairs, n_scored = best_pairs(regression, number, dictionary, first, 4)
-        seeds += pairs
+        together, n_scored = explaining_together(
+            regression, number, dictionary, first, n_pairs=4
+        )
+        seeds += together
         bench.n_examined += n_scored
         if bench.late:
             return

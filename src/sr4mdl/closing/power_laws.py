@@ -16,12 +16,12 @@ from sr4mdl.closing.drafts import (
     draft_power_law,
     solve_weighted,
 )
+from sr4mdl.closing.groups import explaining_together
 from sr4mdl.closing.problem import OuterStep, ResolvedOuter
 from sr4mdl.closing.pursuit import (
     Found,
     PursuitSettings,
     Regression,
-    best_pairs,
     pursue,
 )
 from sr4mdl.closing.workbench import (
@@ -35,6 +35,9 @@ POWER_TRANSFORMS: Final = ("sin", "cos", "tan", "exp", "log")
 """Outer transforms under which power laws are tried, besides none."""
 PEELED_TRANSFORMS: Final = ("inv", "square", "inverse_square", "sqrt", "exp", "log")
 """Outer transforms after which 1 or a column is added to or taken from the target."""
+
+N_TRIPLES: Final = 20
+"""Triples of members that a pursuit of power laws starts from."""
 
 
 def close_power_laws(bench: Workbench) -> None:
@@ -109,8 +112,15 @@ def _power_laws(
     if max_terms > 1 and regressions and bench.settings.n_pair_members:
         # The powers stand in the order of their bits.
         cheap = np.arange(min(len(logs.powers), bench.settings.n_pair_members))
-        seeds, n_scored = best_pairs(
-            regressions[0], 0, logs.dictionary, cheap, 20, len(cheap)
+        seeds, n_scored = explaining_together(
+            regressions[0],
+            0,
+            logs.dictionary,
+            cheap,
+            n_more=len(cheap),
+            n_pairs=20,
+            n_triples=N_TRIPLES,
+            n_first=bench.settings.n_triple_firsts if max_terms > 2 else 0,
         )
         bench.n_examined += n_scored
     settings = PursuitSettings(

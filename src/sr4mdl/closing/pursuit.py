@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from sr4mdl._typing import FloatArray, IntArray
+from sr4mdl._typing import FloatArray
 
 _DEPENDENT = 1e-5
 """Share of a member's square left after projection, below which it adds nothing."""
@@ -42,6 +42,23 @@ class Regression:
     forced: FloatArray
     """Columns that are always in the fit, shape (k, n)."""
 
+    def start(self, number: int) -> "State | None":
+        """Return the state without members; None if nothing is left to explain."""
+        weighted = self.forced * self.weights
+        basis: list[FloatArray] = []
+        for column in weighted:
+            vector = _orthogonal(column, basis)
+            if vector is not None:
+                basis.append(vector)
+        stacked = np.array(basis).reshape(len(basis), len(self.target))
+        residual = self.target * self.weights
+        for _ in range(2):
+            residual = residual - (stacked @ residual) @ stacked
+        error = float(residual @ residual)
+        if not np.isfinite(error):
+            return None
+        return State(number, (), stacked, residual, error)
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -56,15 +73,21 @@ class Found:
 
 
 @dataclass(slots=True)
-class _State:
+class State:
+    """A fit on the way: what is in it and what it leaves."""
+
     regression: int
+    """Index of the target."""
     members: tuple[int, ...]
-    basis: FloatArray  # (k, n), orthonormal, weighted
-    residual: FloatArray  # (n,), weighted
+    """Indices into the dictionary."""
+    basis: FloatArray
+    """Orthonormal, weighted, shape (k, n)."""
+    residual: FloatArray
+    """Weighted, shape (n,)."""
     error: float
-    spare: NDArray[np.float32] | None = (
-        None  # (N,), squares left of the weighted members
-    )
+    """Weighted sum of squares that is left."""
+    spare: NDArray[np.float32] | None = None
+    """Squares left of the weighted members, shape (N,)."""
 
 
 class Dictionary:
@@ -112,10 +135,10 @@ class PursuitSettings:
     """Members up to which the best few states go on while that helps."""
 
 
-def _start_all(regressions: Sequence[Regression]) -> list[_State]:
+def _start_all(regressions: Sequence[Regression]) -> list[State]:
     """Return the states without members; many at once if only 1 is forced."""
     simple = [n for n, one in enumerate(regressions) if len(one.forced) == 1]
-    states: dict[int, _State | None] = {}
+    states: dict[int, State | None] = {}
     if simple:
         weights = np.array([regressions[n].weights for n in simple])
         targets = np.array([regressions[n].target for n in simple])
@@ -131,7 +154,7 @@ def _start_all(regressions: Sequence[Regression]) -> list[_State]:
         errors = np.einsum("ij,ij->i", residuals, residuals)
         for place, number in enumerate(simple):
             if np.isfinite(errors[place]):
-                states[number] = _State(
+                states[number] = State(
                     number,
                     (),
                     basis[place : place + 1],
@@ -140,26 +163,8 @@ def _start_all(regressions: Sequence[Regression]) -> list[_State]:
                 )
     for number, regression in enumerate(regressions):
         if len(regression.forced) != 1:
-            states[number] = _start(regression, number)
+            states[number] = regression.start(number)
     return [state for _, state in sorted(states.items()) if state is not None]
-
-
-def _start(regression: Regression, number: int) -> _State | None:
-    """Return the state without members; None if nothing is left to explain."""
-    weighted = regression.forced * regression.weights
-    basis: list[FloatArray] = []
-    for column in weighted:
-        vector = _orthogonal(column, basis)
-        if vector is not None:
-            basis.append(vector)
-    stacked = np.array(basis).reshape(len(basis), len(regression.target))
-    residual = regression.target * regression.weights
-    for _ in range(2):
-        residual = residual - (stacked @ residual) @ stacked
-    error = float(residual @ residual)
-    if not np.isfinite(error):
-        return None
-    return _State(number, (), stacked, residual, error)
 
 
 def _orthogonal(column: FloatArray, basis: Sequence[FloatArray]) -> FloatArray | None:
@@ -244,10 +249,10 @@ def pursue(
 def _grow_seeds(
     seeds: Sequence[Found],
     size: int,
-    states: Sequence[_State],
+    states: Sequence[State],
     regressions: Sequence[Regression],
     dictionary: Dictionary,
-) -> list[_State]:
+) -> list[State]:
     """Return the states of the seeds with so many members that the beam lacks."""
     have = {(state.regression, tuple(sorted(state.members))) for state in states}
     fresh = [
@@ -257,16 +262,16 @@ def _grow_seeds(
         and (seed.regression, tuple(sorted(seed.members))) not in have
     ]
     starts = {
-        number: _start(regressions[number], number)
+        number: regressions[number].start(number)
         for number in {seed.regression for seed in fresh}
     }
-    grown: list[tuple[_State, tuple[int, ...]]] = []
+    grown: list[tuple[State, tuple[int, ...]]] = []
     for seed in fresh:
         start = starts[seed.regression]
         if start is not None:
             grown.append((start, seed.members))
     for place in range(size):
-        by_size: dict[int, list[tuple[_State, tuple[int, ...]]]] = {}
+        by_size: dict[int, list[tuple[State, tuple[int, ...]]]] = {}
         for state, members in grown:
             by_size.setdefault(len(state.basis), []).append((state, members))
         grown = []
@@ -288,66 +293,18 @@ def _grow_seeds(
     return [state for state, _ in grown]
 
 
-def best_pairs(
-    regression: Regression,
-    number: int,
-    dictionary: Dictionary,
-    subset: IntArray,
-    count: int,
-    n_more: int = 0,
-) -> tuple[list[Found], int]:
-    """Return the best fits with two members of a subset, and how many were scored.
-
-    All pairs are scored, so two members that explain the target only together are
-    found as well. The ``n_more`` members that explain most alone join the subset.
-    """
-    start = _start(regression, number)
-    if start is None or len(subset) < 2:
-        return [], 0
-    if n_more:
-        gains = _gains([start], [regression], dictionary, False, number)[0]
-        more = np.argpartition(-gains, min(n_more, len(gains) - 1))[:n_more]
-        subset = np.unique(np.concatenate([subset, more]))
-    columns = dictionary.unit[subset] * regression.weights
-    before = np.einsum("ij,ij->i", columns, columns)
-    columns = columns - (columns @ start.basis.T) @ start.basis
-    norms = np.sqrt(np.einsum("ij,ij->i", columns, columns))
-    good = norms > 1e-6 * np.sqrt(before)
-    columns, subset = columns[good] / norms[good, None], subset[good]
-    slopes = columns @ start.residual
-    gram = columns @ columns.T
-    with np.errstate(all="ignore"):
-        # Squared slopes of two unit columns with cosine g:
-        # (a^2 + b^2 - 2 a b g) / (1 - g^2).
-        gains = -2.0 * gram
-        gains *= slopes
-        gains *= slopes[:, None]
-        squares = slopes * slopes
-        gains += squares
-        gains += squares[:, None]
-        left = 1.0 - gram * gram
-        gains /= left
-        gains *= dictionary.preference[subset]
-        gains *= dictionary.preference[subset][:, None]
-    gains[~(left > 1e-8)] = -1.0
-    upper = np.triu_indices(len(subset), 1)
-    flat = gains[upper]
-    count = min(count, len(flat))
-    if count == 0:
-        return [], 0
-    best = np.argpartition(-flat, count - 1)[:count]
-    return [
-        Found(
-            number,
-            (int(subset[upper[0][one]]), int(subset[upper[1][one]])),
-            max(start.error - float(flat[one]), 0.0),
-        )
-        for one in best
-    ], len(flat)
+def gains_alone(
+    start: State, regression: Regression, dictionary: Dictionary
+) -> FloatArray:
+    """Return the decrease of a target's error by each member, shape (N,)."""
+    gains: FloatArray = _gains(
+        [start], [regression], dictionary, False, start.regression
+    )[0]
+    return gains
 
 
 def _gains(
-    states: Sequence[_State],
+    states: Sequence[State],
     regressions: Sequence[Regression],
     dictionary: Dictionary,
     keep_spare: bool,
@@ -398,17 +355,17 @@ def _gains(
 
 
 def _advance(
-    states: Sequence[_State],
+    states: Sequence[State],
     proposals: list[tuple[float, int, int]],
     regressions: Sequence[Regression],
     dictionary: Dictionary,
     settings: PursuitSettings,
-) -> list[_State]:
+) -> list[State]:
     """Return the best distinct successors, exact to round-off."""
     proposals.sort()
     counts: dict[int, int] = {}
     seen: set[tuple[int, tuple[int, ...]]] = set()
-    chosen: list[tuple[_State, int]] = []
+    chosen: list[tuple[State, int]] = []
     for _, row, member in proposals:
         parent = states[row]
         number = parent.regression
@@ -422,10 +379,10 @@ def _advance(
         chosen.append((parent, member))
         if len(chosen) >= settings.beam:
             break
-    by_size: dict[int, list[tuple[_State, int]]] = {}
+    by_size: dict[int, list[tuple[State, int]]] = {}
     for parent, member in chosen:
         by_size.setdefault(len(parent.basis), []).append((parent, member))
-    successors: list[_State] = []
+    successors: list[State] = []
     for group in by_size.values():
         extended = _extend_all(group, regressions, dictionary)
         successors += [state for state in extended if state is not None]
@@ -433,10 +390,10 @@ def _advance(
 
 
 def _extend_all(
-    group: Sequence[tuple[_State, int]],
+    group: Sequence[tuple[State, int]],
     regressions: Sequence[Regression],
     dictionary: Dictionary,
-) -> list[_State | None]:
+) -> list[State | None]:
     """Return states with one member more each; None where a member adds nothing.
 
     All parents have bases of one size.
@@ -461,7 +418,7 @@ def _extend_all(
         residuals -= inner[:, None] * vectors
     errors = np.einsum("sn,sn->s", residuals, residuals)
     return [
-        _State(
+        State(
             parent.regression,
             (*parent.members, member),
             np.concatenate([parent.basis, vectors[row : row + 1]]),

@@ -149,6 +149,7 @@ _QUICK: Final = _TierSettings(
     FamilySettings(
         pursuit=PursuitSettings(max_terms=3, beam=24, per_regression=6, branch=4),
         n_pair_members=0,
+        n_triple_firsts=0,
         n_scales=0,
         n_denominators=0,
         n_power_terms=1,
@@ -166,6 +167,7 @@ _MEDIUM: Final = _TierSettings(
     FamilySettings(
         pursuit=PursuitSettings(max_terms=4, beam=60, per_regression=15, branch=6),
         n_pair_members=0,
+        n_triple_firsts=0,
         n_scales=40,
         n_denominators=30,
         n_power_terms=2,
@@ -185,6 +187,7 @@ _FULL: Final = _TierSettings(
             max_terms=4, beam=100, per_regression=30, branch=8, max_tail=12
         ),
         n_pair_members=500,
+        n_triple_firsts=16,
         n_scales=120,
         n_denominators=60,
         n_power_terms=3,

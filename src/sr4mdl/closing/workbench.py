@@ -36,7 +36,9 @@ class FamilySettings:
     pursuit: PursuitSettings
     """Sums."""
     n_pair_members: int
-    """Members of which all pairs are tried in sums; 0 for none."""
+    """Members of which all pairs are tried in sums and power laws; 0 for none."""
+    n_triple_firsts: int
+    """Members that are tried there beside each of these pairs; 0 for none."""
     n_scales: int
     """Monomials by which y is divided for scaled functions; 0 for none."""
     n_denominators: int
