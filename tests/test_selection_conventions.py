@@ -74,6 +74,11 @@ def rewrite(text: str, **columns: FloatArray) -> str:
         ("sqrt(y*exp(x))", "exp(0.5*x)*sqrt(y)"),
         ("exp(-x)", "exp(-x)"),
         ("y*(1 + sqrt(exp(x)))", "y*(1 + exp(0.5*x))"),
+        # A minus goes into a difference that has an odd power.
+        ("-4*(cos(t) - 1)*y", "4*(1 - cos(t))*y"),
+        ("-a/(x - y)^3", "a/(y - x)^3"),
+        ("-2*(x - y)^2", "-2*(x - y)^2"),
+        ("-(x - y)*(y - x)", "-(x - y)*(y - x)"),
         # Absolute values of what has one sign.
         ("abs(x)*y", "x*y"),
         ("abs(-x) + abs(x - 3)", "x + (3 - x)"),

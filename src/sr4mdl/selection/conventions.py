@@ -11,6 +11,8 @@ only where one of these rules applies; everything else stays as it was found.
   squares is a length and stays.
 - A common number comes out of a root if that saves bits, and so does a square or a
   higher power of something positive: ``x^(3/2)``, not ``sqrt(x^3)``.
+- No minus in front of a product with a difference in it: ``4*(1 - cos(t))``, not
+  ``-4*(cos(t) - 1)``.
 - No absolute value around what is never negative.
 
 A rule that is valid for positive numbers only looks at the values on the data; a
@@ -203,6 +205,7 @@ class _Rules:
                 self._multiply_number(radicand.number, exponent)
         for place in range(len(self.product.roots)):
             self._fold(place)
+        self._spend_minus()
         inside = self._exponent()
         return self._write(inside) if self.changed else None
 
@@ -360,6 +363,22 @@ class _Rules:
         assert terms is not None
         divided = [term.divided(base, exponent * power) for term in terms]
         self.product.put(write_sum(divided), power)
+
+    def _spend_minus(self) -> None:
+        """Turn a difference around instead of writing a minus before the product."""
+        powers = self.product.powers
+        if self.product.number > 0.0:
+            return
+        for base, power in powers.items():
+            turned = negated(base)
+            if operator_name(base) == "sub" and power % 2.0 and turned not in powers:
+                self.product.powers = {
+                    turned if other is base else other: exponent
+                    for other, exponent in powers.items()
+                }
+                self.product.number = -self.product.number
+                self.changed = True
+                return
 
     def _exponent(self) -> Expression | None:
         """Return what stands in the one exponential, if there is any."""
