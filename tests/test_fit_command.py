@@ -298,6 +298,12 @@ def test_bad_json_lines(
         (["DATA", "--target", "y", "--jobs", "0"], "whole number of 1 or more"),
         (["DATA", "--target", "y", "--validation", "1"], "below 1"),
         (["DATA", "--target", "y", "--validation", "0.99"], "rows to search on"),
+        (["DATA", "--target", "y", "--guide", "DATA"], "not a usable ONNX file"),
+        (["DATA", "--target", "y", "--guide", "none.onnx"], "none.onnx"),
+        (
+            ["DATA", "--target", "y", "--guide", "a.onnx", "--mode", "gp"],
+            "mode 'gp' uses no network",
+        ),
         (["DATA", "--target", "y", "--mode", "magic"], "invalid choice: 'magic'"),
         (["DATA", "--target", "y", "--format", "parquet"], "not a Parquet file"),
         (["DATA", "--target", "y", "--out", "DATA"], "is not a folder"),

@@ -5,10 +5,12 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from sr4mdl.cli import main  # noqa: E402
 from sr4mdl.errors import CheckpointError  # noqa: E402
 from sr4mdl.mdlformer.card import read_card  # noqa: E402
 from sr4mdl.mdlformer.checkpoint import load_model  # noqa: E402
@@ -86,6 +88,9 @@ def test_settings_of_the_network_can_be_changed(tmp_path):
             "--write-weight must be 0 for --strategy",
         ),
         (["--max-time", "5s", "--writer-layers", "0"], "writer_layers must be at"),
+        (["--max-time", "5s", "--onnx", "a.onnx"], "--onnx needs --out"),
+        (["--max-time", "5s", "--out", "x", "--onnx", "a.bin"], "end in .onnx"),
+        (["--max-time", "5s", "--out", "x", "--onnx", "no/a.onnx"], "no folder"),
     ],
 )
 def test_arguments_that_do_not_fit(arguments, message):
@@ -124,6 +129,22 @@ def test_start_from_a_model_by_command(tmp_path, capsys):
         train("--max-time", "5s", "--init", str(tmp_path / "nowhere"))
 
 
+def test_a_trained_network_guides_a_fit(tmp_path, capsys):
+    out, guide = tmp_path / "run", tmp_path / "own.onnx"
+    train("--total-samples", "64", "--out", str(out), "--onnx", str(guide))
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert document["onnx"] == str(guide)
+    table = tmp_path / "table.csv"
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(1.0, 2.0, (40, 2))
+    noise = rng.normal(size=40)
+    lines = [f"{a},{b},{c}" for (a, b), c in zip(rows, noise, strict=True)]
+    table.write_text("\n".join(["a,b,y", *lines]))
+    assert main(["fit", str(table), "--target", "y", "--time", "2", "--quiet",
+                 "--guide", str(guide), "--json"]) == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["formula"]
+
+
 def test_nothing_to_resume(tmp_path):
     with pytest.raises(CheckpointError, match="nothing to resume"):
         train("--max-time", "5s", "--resume", str(tmp_path))
@@ -132,7 +153,8 @@ def test_nothing_to_resume(tmp_path):
 @pytest.mark.parametrize(
     "texts",
     [("--max-time", "soon"), ("--batch-size", "0"), ("--max-samples", "1.5"),
-     ("--column-widths", "4,12"), ("--preset", "huge")],
+     ("--column-widths", "4,12"), ("--preset", "huge"), ("--workers", "0"),
+     ("--rows", "0")],
 )  # fmt: skip
 def test_arguments_that_are_not_understood(texts, capsys):
     with pytest.raises(SystemExit):

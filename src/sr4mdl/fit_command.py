@@ -72,6 +72,12 @@ def configure(parser: ArgumentParser) -> None:
         help="share of rows held out to choose the formula by",
     )
     parser.add_argument(
+        "--guide",
+        metavar="FILE",
+        type=Path,
+        help="the .onnx file of a network of your own (see sr4mdl train --onnx)",
+    )
+    parser.add_argument(
         "--jobs",
         metavar="N",
         type=_whole,
@@ -187,6 +193,7 @@ def _fit(
     arguments: Namespace, dataset: "Dataset", earlier: "SymbolicRegressor | None"
 ) -> "SymbolicRegressor":
     from sr4mdl.regressor import SymbolicRegressor
+    from sr4mdl.search.config import GUIDED_MODES
 
     given = {
         "mode": arguments.mode,
@@ -195,6 +202,7 @@ def _fit(
         "max_length": arguments.max_length,
         "noise": arguments.noise,
         "validation": arguments.validation,
+        "guide": arguments.guide,
         "n_jobs": arguments.jobs,
         "random_state": arguments.seed,
     }
@@ -205,6 +213,8 @@ def _fit(
         warm_start=earlier is not None,
         **{name: value for name, value in given.items() if value is not None},
     )
+    if arguments.guide is not None and model.mode not in GUIDED_MODES:
+        raise UsageError(f"--guide: mode {model.mode!r} uses no network")
     checkpoint = None if arguments.out is None else arguments.out / CHECKPOINT
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", "no checkpoint", RuntimeWarning)

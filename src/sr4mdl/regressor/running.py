@@ -22,6 +22,7 @@ from sr4mdl.search import (
     search,
 )
 from sr4mdl.search.budget import holding_interrupts
+from sr4mdl.search.config import GUIDED_MODES
 
 Store = Callable[[SearchMemory], None]
 
@@ -155,7 +156,7 @@ def tell_all(callbacks: list[Callable[..., Any]]) -> Listener | None:
 
 def open_guide(guide: Any, mode: str, n_threads: int) -> Guide | None:
     """Return the guide of a mode, opened if a file is given; None without one."""
-    if mode not in ("policy", "mdl"):
+    if mode not in GUIDED_MODES:
         if guide is not None:
             raise ValueError(
                 f"guide must be None in mode {mode!r}, which uses none, got {guide!r}"

@@ -14,7 +14,7 @@ from sr4mdl.mdlformer.guide import Guide, OnnxGuide, UniformGuide
 from sr4mdl.moves import MAX_COLUMNS
 from sr4mdl.search.actions import ActionTable
 from sr4mdl.search.budget import Budget, Statistics, StopReason, noting_interrupts
-from sr4mdl.search.config import SearchConfig
+from sr4mdl.search.config import GUIDED_MODES, SearchConfig
 from sr4mdl.search.events import Listener, Reporter
 from sr4mdl.search.extension import Extension
 from sr4mdl.search.gp import GeneticSearch
@@ -271,7 +271,7 @@ class _Run:
         search.take_up()
 
     def _guide(self, guide: Guide | None) -> Guide | None:
-        if self.config.mode in ("policy", "mdl"):
+        if self.config.mode in GUIDED_MODES:
             return OnnxGuide() if guide is None else guide
         return UniformGuide() if self.config.mode == "uniform" else None
 

@@ -4,7 +4,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from sr4mdl.selection.limits import (
 )
 
 Mode = Literal["policy", "mdl", "error", "uniform", "gp"]
+GUIDED_MODES: Final[tuple[Mode, ...]] = ("policy", "mdl")
+"""Modes that a network guides."""
 Backup = Literal["mean", "max"]
 Families = Literal["all", "linear"]
 

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,6 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--init", type=Path, help="directory or model.json whose weights to start from"
     )
     run.add_argument(
+        "--onnx", type=Path, metavar="FILE",
+        help="write the averaged weights there in the end, for sr4mdl fit --guide",
+    )  # fmt: skip
+    run.add_argument(
         "--max-time", type=parse_duration, help="longest time of this call, as 9m"
     )
     run.add_argument("--max-samples", type=_count, help="stop after so many, as 80M")
@@ -91,8 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     data.add_argument("--batch-size", type=_count,
                       help="per process (default: what the GPU takes)")  # fmt: skip
-    data.add_argument("--rows", type=int, help="rows a state (default: the preset's)")
-    data.add_argument("--workers", type=int,
+    data.add_argument("--rows", type=_count,
+                      help="rows a state (default: the preset's)")  # fmt: skip
+    data.add_argument("--workers", type=_count,
                       help="processes that make formulas")  # fmt: skip
     data.add_argument("--column-parts", type=_shares,
                       help="parts of a batch by columns, or their shares")  # fmt: skip
@@ -172,6 +178,8 @@ def train(args: argparse.Namespace) -> dict[str, Any] | None:
         If the arguments do not fit each other or this machine.
     """
     began = time.monotonic()
+    if args.onnx is not None:
+        _check_onnx(args)
     try:
         world, device = _join(args.device)
         model, samples_before = _model_config(args)
@@ -223,13 +231,32 @@ def train(args: argparse.Namespace) -> dict[str, Any] | None:
             torch.distributed.destroy_process_group()
     if not world.leads:
         return None
+    if args.onnx is not None:
+        from sr4mdl.mdlformer.onnx_export import export_checkpoint
+
+        export_checkpoint(args.out, args.onnx)
     return {
         "reason": summary.reason,
         "samples": summary.samples,
         "elapsed": round(summary.elapsed, 1),
         "out": None if args.out is None else str(args.out),
+        "onnx": None if args.onnx is None else str(args.onnx),
         **summary.metrics,
     }
+
+
+def _check_onnx(args: argparse.Namespace) -> None:
+    """Refuse what could not be written in the end, before any work is done."""
+    if args.out is None and args.resume is None:
+        raise TrainingError("--onnx needs --out: the file is made of what is saved")
+    if args.onnx.suffix != ".onnx":
+        raise TrainingError(f"--onnx must end in .onnx, got {str(args.onnx)!r}")
+    if not args.onnx.parent.is_dir():
+        raise TrainingError(f"--onnx {args.onnx}: there is no folder for it")
+    if find_spec("onnx") is None:
+        raise TrainingError(
+            "--onnx needs the package onnx: pip install 'sr4mdl[train]'"
+        )
 
 
 def _held_out(args: argparse.Namespace, request: SourceRequest) -> list[DeviceBatch]:
