@@ -9,6 +9,7 @@ import pytest
 import sr4mdl.closing.state as state
 from sr4mdl.closing import ClosingProblem, OuterStep, close_state
 from sr4mdl.closing.drafts import Draft
+from sr4mdl.closing.power_laws import close_power_laws
 from sr4mdl.closing.pruning import replace_node, shortened, without_idle_abs
 from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import variable
@@ -134,8 +135,8 @@ def test_a_damped_wave_has_one_phase_and_clean_constants():
 def test_pure_factors_are_divided_out():
     y = X**2 / Y * (Z + np.sin(3.0 * Z))
     closer = state._Closer(root(y), "full", 0.0, math.inf)
-    bench = closer.open_bench(state._FULL, closer.problem)
-    state.close_power_laws(bench)
+    bench = closer.open_bench(state.TIERS["full"][-1], closer.problem)
+    close_power_laws(bench)
     assert {0: 2.0, 1: -1.0} in bench.factors
     reduced = state.divide_out(closer.problem, bench.pool, {0: 2.0, 1: -1.0})
     assert [str(one) for one in reduced.expressions] == ["z"]
@@ -268,7 +269,7 @@ def test_a_family_that_breaks_off_costs_the_others_nothing(monkeypatch, error):
         raise error("no way")
 
     monkeypatch.setattr(
-        state, "_FIRST_STAGES", (("broken", broken), *state._FIRST_STAGES)
+        state, "FIRST_STAGES", (("broken", broken), *state.FIRST_STAGES)
     )
     result = close_state(root(X * Y), "quick")
     assert str(result.candidates[0].expression) == "x*y"
@@ -283,7 +284,7 @@ def test_a_draft_that_cannot_be_written_costs_the_others_nothing(monkeypatch):
         bench.add(Draft("broken", 0.0, 1.0, write))
 
     monkeypatch.setattr(
-        state, "_FIRST_STAGES", (*state._FIRST_STAGES[:2], ("broken", add_broken))
+        state, "FIRST_STAGES", (*state.FIRST_STAGES[:2], ("broken", add_broken))
     )
     monkeypatch.setattr(state._Closer, "done", lambda *_: False)
     result = close_state(root(X * Y), "quick")
@@ -315,7 +316,7 @@ def test_drafts_are_written_although_the_families_took_all_the_time(monkeypatch)
         sleep(0.1)
 
     monkeypatch.setattr(
-        state, "_FIRST_STAGES", (*state._FIRST_STAGES[:2], ("slow", slow))
+        state, "FIRST_STAGES", (*state.FIRST_STAGES[:2], ("slow", slow))
     )
     monkeypatch.setattr(state._Closer, "done", lambda *_: False)
     result = close_state(root(X * Y), "quick", time_limit=0.1)

@@ -16,7 +16,8 @@ from sr4mdl.closing.families import (
 from sr4mdl.closing.inner import close_inner
 from sr4mdl.closing.polynomials import close_polynomials
 from sr4mdl.closing.power_laws import close_peeled_power_laws, close_power_laws
-from sr4mdl.closing.state import _FULL, _Closer
+from sr4mdl.closing.state import _Closer
+from sr4mdl.closing.tiers import TIERS
 from sr4mdl.evaluate import evaluate_one
 from sr4mdl.expressions import variable
 
@@ -31,7 +32,7 @@ NAMES = ("a", "b", "c")
 def bench_of(rows, y, names=NAMES):
     problem = ClosingProblem.root(rows, y, names)
     closer = _Closer(problem, "full", 0.0, math.inf)
-    return closer, closer.open_bench(_FULL, closer.problem)
+    return closer, closer.open_bench(TIERS["full"][-1], closer.problem)
 
 
 def check(family, rows, y, n_columns=3):

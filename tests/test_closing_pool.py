@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
+from sr4mdl.closing.monomials import polynomial_exponents, power_product
 from sr4mdl.closing.pool import (
     FULL_PLAN,
     QUICK_PLAN,
     build_pool,
-    polynomial_exponents,
-    power_product,
 )
 from sr4mdl.evaluate import evaluate
 from sr4mdl.expressions import variable

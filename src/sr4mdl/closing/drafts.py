@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from sr4mdl._typing import FloatArray
-from sr4mdl.closing.pool import Pool, power_product
+from sr4mdl.closing.monomials import power_product
+from sr4mdl.closing.pool import Pool
 from sr4mdl.closing.problem import ResolvedOuter
 from sr4mdl.closing.waves import Term, merged_waves
 from sr4mdl.expressions import Expression, apply, constant

@@ -21,7 +21,8 @@ from sr4mdl.closing.drafts import (
     draft_sum,
 )
 from sr4mdl.closing.groups import explaining_together
-from sr4mdl.closing.pool import GROUPS, power_product
+from sr4mdl.closing.monomials import power_product
+from sr4mdl.closing.pool import GROUPS
 from sr4mdl.closing.problem import OuterStep, ResolvedOuter
 from sr4mdl.closing.pursuit import (
     Dictionary,

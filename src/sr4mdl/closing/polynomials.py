@@ -14,7 +14,8 @@ from sr4mdl.closing.drafts import (
     draft_quotient,
     draft_sum,
 )
-from sr4mdl.closing.pool import Pool, polynomial_exponents
+from sr4mdl.closing.monomials import polynomial_exponents
+from sr4mdl.closing.pool import Pool
 from sr4mdl.closing.problem import ResolvedOuter
 from sr4mdl.closing.workbench import (
     Workbench,

@@ -7,15 +7,14 @@ finite, (nearly) constant, or equal to an earlier one up to scale are dropped an
 counted. Formulas are built only when asked for.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from sr4mdl._typing import BoolArray, FloatArray, IntArray
+from sr4mdl.closing.monomials import monomial_exponents, power_product
 from sr4mdl.expressions import Expression, apply
 from sr4mdl.operators import get_operator
 from sr4mdl.selection.bits import operator_bits, variable_bits
@@ -46,7 +45,7 @@ def _operator_function(name: str) -> Function:
 
 _BITS: Final = {
     name: operator_bits(get_operator(name))
-    for name in ("add", "sub", "mul", "div", "neg", "exp", "square", "cube", "sqrt")
+    for name in ("add", "sub", "mul", "div", "neg", "exp")
 }
 _ONE_BITS: Final = 5.0
 
@@ -188,39 +187,6 @@ members; one plus or minus a member; a sum times or over a column; functions of 
 foregoing; products of those with functions."""
 
 
-def power_product(factors: Sequence[tuple[Expression, float]]) -> Expression:
-    """Return the product of bases raised to exponents, halves under one root."""
-    above = [_power(base, a) for base, a in factors if a > 0 and (2 * a) % 2 != 1]
-    below = [_power(base, -a) for base, a in factors if a < 0 and (2 * a) % 2 != 1]
-    roots = [(base, 2 * a) for base, a in factors if (2 * a) % 2 == 1]
-    if roots:
-        if len(roots) == 1 and roots[0][1] < 0:
-            base, doubled = roots[0]
-            below.append(apply("sqrt", power_product([(base, -doubled)])))
-        else:
-            above.append(apply("sqrt", power_product(roots)))
-    if not above:
-        if not below:
-            return apply("div", 1.0, 1.0)
-        return apply("inv", _product(below))
-    return apply("div", _product(above), _product(below)) if below else _product(above)
-
-
-def _power(base: Expression, exponent: float) -> Expression:
-    names = {1.0: None, 2.0: "square", 3.0: "cube"}
-    if exponent in names:
-        name = names[exponent]
-        return base if name is None else apply(name, base)
-    return apply("pow", base, exponent)
-
-
-def _product(factors: Sequence[Expression]) -> Expression:
-    result = factors[0]
-    for factor in factors[1:]:
-        result = apply("mul", result, factor)
-    return result
-
-
 class _Builder:
     """Collects members group by group."""
 
@@ -309,64 +275,6 @@ class _Builder:
         bits = self.all_bits()[members]
         result: IntArray = members[np.argsort(bits, kind="stable")[:count]]
         return result
-
-
-@lru_cache(maxsize=64)
-def _monomial_exponents(
-    n_columns: int, budget: int
-) -> list[tuple[tuple[tuple[int, float], ...], float, float]]:
-    """Return exponents, bits and rank of monomials, best rank first."""
-    column_bits = variable_bits(n_columns)
-    power_bits = {1.0: 0.0, 2.0: _BITS["square"], 3.0: _BITS["cube"]}
-    found: list[tuple[tuple[tuple[int, float], ...], float, float]] = []
-    # States have few columns; a wide table gets products of two of them only.
-    for size in range(1, min(n_columns, 7 if n_columns <= 12 else 2) + 1):
-        largest = 3 if size <= 2 else 2 if size <= 4 else 1
-        largest = largest if n_columns <= 12 else 1
-        exponents = [
-            sign * power for power in range(1, largest + 1) for sign in (1.0, -1.0)
-        ]
-        for members in itertools.combinations(range(n_columns), size):
-            for powers in itertools.product(exponents, repeat=size):
-                excess = sum(abs(power) - 1.0 for power in powers)
-                rank = 2.0 * size + 4.0 * excess
-                if size > 2 and excess > 3:
-                    continue
-                bits = size * column_bits + (size - 1) * _BITS["mul"]
-                bits += sum(power_bits[abs(power)] for power in powers)
-                bits += 1.5 if max(powers) < 0 else 0.0
-                found.append((tuple(zip(members, powers, strict=True)), bits, rank))
-        if len(found) > 6 * budget:
-            break
-    found.sort(key=lambda entry: (entry[2], entry[1]))
-    chosen = found[:budget]
-    have = {exponents for exponents, _, _ in chosen}
-    for factors in polynomial_exponents(n_columns, min(budget // 4, 45)):
-        if factors not in have:
-            bits = len(factors) * (column_bits + _BITS["mul"])
-            bits += sum(power_bits.get(power, 14.0) for _, power in factors)
-            excess = sum(power - 1.0 for _, power in factors)
-            chosen.append((factors, bits, 2.0 * len(factors) + 4.0 * excess))
-    return chosen
-
-
-def polynomial_exponents(
-    n_columns: int, max_terms: int
-) -> list[tuple[tuple[int, float], ...]]:
-    """Return the monomials of the highest degree of which there are not too many."""
-    result: list[tuple[tuple[int, float], ...]] = []
-    for degree in range(1, 10):
-        terms: list[tuple[tuple[int, float], ...]] = []
-        for total in range(1, degree + 1):
-            for choice in itertools.combinations_with_replacement(
-                range(n_columns), total
-            ):
-                counts = {column: float(choice.count(column)) for column in choice}
-                terms.append(tuple(sorted(counts.items())))
-            if len(terms) > max_terms:
-                return result
-        result = terms
-    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,7 +492,7 @@ def _add_monomials(
     builder: _Builder, columns: FloatArray, budget: int
 ) -> tuple[IntArray, IntArray]:
     """Add monomials; return all, and those of one column or with exponents 1, -1."""
-    entries = _monomial_exponents(len(columns), budget)
+    entries = monomial_exponents(len(columns), budget)
     needed = {factor for exponents, _, _ in entries for factor in exponents}
     with np.errstate(all="ignore"):
         powers = {(i, power): columns[i] ** power for i, power in needed}

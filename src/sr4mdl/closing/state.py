@@ -5,36 +5,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
 from sr4mdl._typing import IntArray
 from sr4mdl.closing.drafts import EXACT, Draft, Scale
-from sr4mdl.closing.families import (
-    close_linear,
-    close_quotients,
-    close_scaled,
-    close_sums,
-)
-from sr4mdl.closing.inner import close_inner
-from sr4mdl.closing.polynomials import close_polynomials
+from sr4mdl.closing.monomials import power_product
 from sr4mdl.closing.pool import (
-    FULL_PLAN,
-    MEDIUM_PLAN,
-    QUICK_PLAN,
     Pool,
-    PoolPlan,
     build_pool,
-    power_product,
 )
 from sr4mdl.closing.power_dictionary import PowerDictionary
-from sr4mdl.closing.power_laws import close_peeled_power_laws, close_power_laws
 from sr4mdl.closing.problem import ClosingProblem, OuterStep
 from sr4mdl.closing.pruning import shortened, without_idle_abs
-from sr4mdl.closing.pursuit import Dictionary, PursuitSettings
+from sr4mdl.closing.pursuit import Dictionary
 from sr4mdl.closing.threads import single_thread
-from sr4mdl.closing.workbench import FamilySettings, Workbench
+from sr4mdl.closing.tiers import (
+    FIRST_STAGES,
+    TIERS,
+    Stage,
+    Tier,
+    TierSettings,
+)
+from sr4mdl.closing.workbench import Workbench
 from sr4mdl.expressions import Expression, constant
 from sr4mdl.selection.bits import (
     RELATIVE_FLOOR,
@@ -55,7 +49,6 @@ from sr4mdl.selection.tidying import tidy
 from sr4mdl.simplify import simplify
 
 _T = TypeVar("_T")
-Tier = Literal["quick", "medium", "full"]
 FAILURES: Final = (np.linalg.LinAlgError, ArithmeticError)
 """What families and fits may break off with: no solution, overflow and the like."""
 SHORT_BITS: Final = 80.0
@@ -117,94 +110,6 @@ class ClosingResult:
     """Families that broke off, and why."""
 
 
-_Stage = tuple[str, Callable[[Workbench], None]]
-_FIRST_STAGES: Final[tuple[_Stage, ...]] = (
-    ("linear", close_linear),
-    ("power law", close_power_laws),
-    ("polynomials", close_polynomials),
-    ("sums", close_sums),
-)
-_LATER_STAGES: Final[tuple[_Stage, ...]] = (
-    ("peeled", close_peeled_power_laws),
-    ("scaled", close_scaled),
-    ("quotients", close_quotients),
-    ("inner", close_inner),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _TierSettings:
-    families: FamilySettings
-    plan: PoolPlan
-    later: tuple[_Stage, ...]
-    """What follows the first stages, on the state or on what is left of it without
-    its pure factors."""
-    n_screen: int
-    n_verdict: int
-    n_polished: int
-    n_snapped: int
-
-
-_QUICK: Final = _TierSettings(
-    FamilySettings(
-        pursuit=PursuitSettings(max_terms=3, beam=24, per_regression=6, branch=4),
-        n_pair_members=0,
-        n_triple_firsts=0,
-        n_scales=0,
-        n_denominators=0,
-        n_power_terms=1,
-        n_peels=0,
-        n_drafts=6,
-    ),
-    plan=QUICK_PLAN,
-    later=(),
-    n_screen=100,
-    n_verdict=300,
-    n_polished=3,
-    n_snapped=2,
-)
-_MEDIUM: Final = _TierSettings(
-    FamilySettings(
-        pursuit=PursuitSettings(max_terms=4, beam=60, per_regression=15, branch=6),
-        n_pair_members=0,
-        n_triple_firsts=0,
-        n_scales=40,
-        n_denominators=30,
-        n_power_terms=2,
-        n_peels=8,
-        n_drafts=8,
-    ),
-    plan=MEDIUM_PLAN,
-    later=_LATER_STAGES[:3],
-    n_screen=100,
-    n_verdict=300,
-    n_polished=4,
-    n_snapped=2,
-)
-_FULL: Final = _TierSettings(
-    FamilySettings(
-        pursuit=PursuitSettings(
-            max_terms=4, beam=100, per_regression=30, branch=8, max_tail=12
-        ),
-        n_pair_members=500,
-        n_triple_firsts=16,
-        n_scales=120,
-        n_denominators=60,
-        n_power_terms=3,
-        n_peels=24,
-        n_drafts=40,
-    ),
-    plan=FULL_PLAN,
-    later=_LATER_STAGES,
-    n_screen=160,
-    n_verdict=2000,
-    n_polished=16,
-    n_snapped=6,
-)
-_SETTINGS: Final = {"quick": _QUICK, "medium": _MEDIUM, "full": _FULL}
-_TIERS: Final = {"quick": (_QUICK,), "medium": (_MEDIUM,), "full": (_QUICK, _FULL)}
-
-
 def _rows(n_rows: int, count: int) -> IntArray:
     """Return ``count`` rows spread at random but always the same, in order."""
     if n_rows <= count:
@@ -254,9 +159,9 @@ def close_state(
     ClosingResult
         Candidates, shortest code first.
     """
-    if tier not in _SETTINGS:
+    if tier not in TIERS:
         raise ValueError(
-            f"tier must be one of {', '.join(map(repr, _SETTINGS))}, got {tier!r}"
+            f"tier must be one of {', '.join(map(repr, TIERS))}, got {tier!r}"
         )
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number, got {time_limit!r}")
@@ -305,7 +210,7 @@ class _Closer:
         self.start = start
         self.deadline = deadline
         self.families_deadline = start + FAMILIES_SHARE * (deadline - start)
-        settings = _SETTINGS[tier]
+        settings = TIERS[tier][-1]
         finite = np.all(np.isfinite(problem.columns), axis=0)
         finite &= np.ptp(problem.columns, axis=0) > 0.0 if len(finite) else finite
         places = np.flatnonzero(finite)
@@ -355,7 +260,7 @@ class _Closer:
         Return whether one was, on the screening rows.
         """
         drafts: list[Draft] = []
-        for settings in _TIERS[self.tier]:
+        for settings in TIERS[self.tier]:
             benches = self.run_families(settings)
             for bench in benches:
                 drafts += bench.drafts
@@ -368,11 +273,11 @@ class _Closer:
         self.judge(drafts)
         return any(self.is_exact(draft) for draft in drafts)
 
-    def run_families(self, settings: _TierSettings) -> list[Workbench]:
+    def run_families(self, settings: TierSettings) -> list[Workbench]:
         """Return the benches of a tier, of the state and of the state reduced."""
         bench = self.open_bench(settings, self.problem)
         benches = [bench]
-        self.run_stages(bench, _FIRST_STAGES)
+        self.run_stages(bench, FIRST_STAGES)
         if self.done(bench) or not settings.later:
             return benches
         for factors in bench.factors:
@@ -380,7 +285,7 @@ class _Closer:
             if problem is not None:
                 reduced = self.open_bench(settings, problem)
                 benches.append(reduced)
-                self.run_stages(reduced, _FIRST_STAGES)
+                self.run_stages(reduced, FIRST_STAGES)
                 if self.done(reduced):
                     return benches
         # Reduced states have the richer pool, where their factors are right.
@@ -444,7 +349,7 @@ class _Closer:
             )
         )
 
-    def open_bench(self, settings: _TierSettings, problem: ClosingProblem) -> Workbench:
+    def open_bench(self, settings: TierSettings, problem: ClosingProblem) -> Workbench:
         """Return a bench with the pool of a problem on the screening rows."""
         began = perf_counter()
         chosen = _rows(len(problem.y), settings.n_screen)
@@ -477,7 +382,7 @@ class _Closer:
         self.stages.append(("pool", perf_counter() - began))
         return bench
 
-    def run_stages(self, bench: Workbench, stages: Sequence[_Stage]) -> None:
+    def run_stages(self, bench: Workbench, stages: Sequence[Stage]) -> None:
         """Run families on a bench until one is exact or the time is up."""
         for name, stage in stages:
             if self.done(bench):
@@ -496,7 +401,7 @@ class _Closer:
         began = perf_counter()
         n_rows = len(self.verdict.y)
         ranked = sorted(drafts, key=lambda draft: draft.bits(n_rows, self.floor))
-        settings = _SETTINGS[self.tier]
+        settings = TIERS[self.tier][-1]
         seen: set[Expression] = set()
         n_refused = 0
         written: list[tuple[Snapped, Expression, str]] = []
