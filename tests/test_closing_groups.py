@@ -5,27 +5,21 @@ import itertools
 import numpy as np
 import pytest
 
+from pursuit_data import N_MEMBERS, N_ROWS, brute_force_error, draw_members
 from sr4mdl.closing.groups import Subset, explaining_together
 from sr4mdl.closing.pursuit import Dictionary, PursuitSettings, Regression, pursue
-
-N_ROWS, N_MEMBERS = 50, 12
 
 
 @pytest.fixture
 def data():
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=(N_MEMBERS, N_ROWS)) + 3.0
-    weights = rng.uniform(0.5, 2.0, N_ROWS)
-    return rng, values, weights, Dictionary(values, np.ones(N_MEMBERS))
+    return draw_members()
 
 
 def errors_of_all(values, target, weights, size):
-    errors = {}
-    for members in itertools.combinations(range(len(values)), size):
-        matrix = np.array([np.ones(N_ROWS), *values[list(members)]]) * weights
-        solution = np.linalg.lstsq(matrix.T, target * weights, rcond=None)[0]
-        errors[members] = float(np.sum((target * weights - solution @ matrix) ** 2))
-    return errors
+    return {
+        members: brute_force_error(values, target, weights, members)
+        for members in itertools.combinations(range(len(values)), size)
+    }
 
 
 def regression_on(target, weights):
@@ -115,7 +109,6 @@ def test_a_triple_that_no_member_hints_at_is_found():
         dictionary,
         np.arange(len(values)),
         n_pairs=5,
-        n_triples=5,
         n_first=len(values),
     )
     found, _ = pursue([regression], dictionary, settings, seeds=seeds)

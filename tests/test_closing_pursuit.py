@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pursuit_data import N_MEMBERS, N_ROWS, brute_force_error, draw_members
 from sr4mdl.closing.pursuit import (
     Dictionary,
     Found,
@@ -11,21 +12,10 @@ from sr4mdl.closing.pursuit import (
     pursue,
 )
 
-N_ROWS, N_MEMBERS = 50, 12
-
 
 @pytest.fixture
 def data():
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=(N_MEMBERS, N_ROWS)) + 3.0
-    weights = rng.uniform(0.5, 2.0, N_ROWS)
-    return rng, values, weights, Dictionary(values, np.ones(N_MEMBERS))
-
-
-def brute_force_error(values, target, weights, members):
-    matrix = np.array([np.ones(N_ROWS), *values[list(members)]]) * weights
-    solution = np.linalg.lstsq(matrix.T, target * weights, rcond=None)[0]
-    return float(np.sum((target * weights - solution @ matrix) ** 2))
+    return draw_members()
 
 
 def test_one_member_is_the_best_of_all(data):

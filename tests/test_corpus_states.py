@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sr4mdl import moves
-from sr4mdl.corpus import formulas, program_writer, skeletons, states
+from sr4mdl.corpus import derivation, formulas, program_writer, skeletons, states
 from sr4mdl.operators import operator_of_opcode
 from sr4mdl.text import parse
 
@@ -181,7 +181,7 @@ def test_sampling_is_reproducible_and_within_limits() -> None:
     other = states.sample_states(bank, 50, 2000, 8, states.StateRates())
     assert (one.opcodes != other.opcodes).any()
     assert one.value.min() >= 0
-    assert one.value.max() <= program_writer.MAX_VALUE
+    assert one.value.max() <= derivation.MAX_VALUE
     assert ((one.n_columns >= 1) & (one.n_columns <= moves.MAX_COLUMNS)).all()
     for row in range(300):
         legal = moves.legal_moves(int(one.n_columns[row]))

@@ -47,9 +47,6 @@ SUM_TRANSFORMS: Final = (
 SCALED_TRANSFORMS: Final = ("", "inv", "square", "inverse_square", "sqrt", "exp")
 """Outer transforms tried on y divided by a monomial."""
 
-N_TRIPLES: Final = 20
-"""Triples of members that a pursuit of sums starts from."""
-
 
 def close_linear(bench: Workbench) -> None:
     """Draft the linear map over the state's columns, with and without intercept."""
@@ -90,7 +87,6 @@ def close_sums(bench: Workbench) -> None:
                 subset,
                 n_more=len(subset) // 2,
                 n_pairs=60,
-                n_triples=N_TRIPLES,
                 n_first=bench.settings.n_triple_firsts,
             )
             seeds += together

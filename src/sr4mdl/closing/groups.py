@@ -15,6 +15,8 @@ from sr4mdl.closing.pursuit import Dictionary, Found, Regression, gains_alone
 
 _DEPENDENT: Final = 1e-6
 """Length left of a unit member after projection, below which it adds nothing."""
+N_TRIPLES: Final = 20
+"""Triples that a pursuit starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,6 @@ def explaining_together(
     *,
     n_more: int = 0,
     n_pairs: int,
-    n_triples: int = 0,
     n_first: int = 0,
 ) -> tuple[list[Found], int]:
     """Return the best pairs and triples of some members, and how many were scored.
@@ -122,16 +123,17 @@ def explaining_together(
         The members of which all pairs are scored.
     n_more : int
         So many members that explain most alone join them.
-    n_pairs, n_triples : int
-        Groups to return.
+    n_pairs : int
+        Pairs to return.
     n_first : int
-        Members that explain most alone: each is tried beside all pairs.
+        Members that explain most alone: each is tried beside all pairs, and the best
+        triples are returned as well.
     """
     subset = Subset.of(regression, number, dictionary, members, n_more)
     if subset is None:
         return [], 0
     found, n_scored = subset.pairs(n_pairs)
     if n_first:
-        triples, n_tried = subset.triples(n_triples, n_first)
+        triples, n_tried = subset.triples(N_TRIPLES, n_first)
         return found + triples, n_scored + n_tried
     return found, n_scored

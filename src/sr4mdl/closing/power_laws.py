@@ -36,9 +36,6 @@ POWER_TRANSFORMS: Final = ("sin", "cos", "tan", "exp", "log")
 PEELED_TRANSFORMS: Final = ("inv", "square", "inverse_square", "sqrt", "exp", "log")
 """Outer transforms after which 1 or a column is added to or taken from the target."""
 
-N_TRIPLES: Final = 20
-"""Triples of members that a pursuit of power laws starts from."""
-
 
 def close_power_laws(bench: Workbench) -> None:
     """Draft power laws of the columns, times pool members and exponentials."""
@@ -119,7 +116,6 @@ def _power_laws(
             cheap,
             n_more=len(cheap),
             n_pairs=20,
-            n_triples=N_TRIPLES,
             n_first=bench.settings.n_triple_firsts if max_terms > 2 else 0,
         )
         bench.n_examined += n_scored

@@ -12,22 +12,13 @@ import numpy as np
 from sr4mdl._typing import IntArray
 from sr4mdl.closing.drafts import EXACT, Draft, Scale
 from sr4mdl.closing.monomials import power_product
-from sr4mdl.closing.pool import (
-    Pool,
-    build_pool,
-)
+from sr4mdl.closing.pool import Pool, build_pool
 from sr4mdl.closing.power_dictionary import PowerDictionary
 from sr4mdl.closing.problem import ClosingProblem, OuterStep
 from sr4mdl.closing.pruning import shortened, without_idle_abs
 from sr4mdl.closing.pursuit import Dictionary
 from sr4mdl.closing.threads import single_thread
-from sr4mdl.closing.tiers import (
-    FIRST_STAGES,
-    TIERS,
-    Stage,
-    Tier,
-    TierSettings,
-)
+from sr4mdl.closing.tiers import FIRST_STAGES, TIERS, Stage, Tier, TierSettings
 from sr4mdl.closing.workbench import Workbench
 from sr4mdl.expressions import Expression, constant
 from sr4mdl.selection.bits import (

@@ -19,8 +19,6 @@ from sr4mdl.corpus.program_writer import (
     FIRST_MOVE_CONSTANT,
     FIRST_OUTPUT,
     MAX_INSTRUCTIONS,
-    MAX_MOVES,
-    MAX_VALUE,
     MOVE_CONSTANTS,
     N_CONSTANT_REGISTERS,
     write,
@@ -64,6 +62,11 @@ from sr4mdl.corpus.skeletons import (
     UNARY,
     VARIABLE,
 )
+
+MAX_MOVES: Final = 64
+"""Correct moves that a state is labelled with at most."""
+MAX_VALUE: Final = 50
+"""Missing symbols up to which a state is emitted."""
 
 _ACTION_REGISTER = np.array(
     [

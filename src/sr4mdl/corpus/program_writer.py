@@ -43,8 +43,6 @@ N_CONSTANT_REGISTERS: Final = MAX_CONSTANTS + 8
 FIRST_OUTPUT: Final = FIRST_CONSTANT + N_CONSTANT_REGISTERS
 MAX_INSTRUCTIONS: Final = 96
 N_REGISTERS: Final = FIRST_OUTPUT + MAX_INSTRUCTIONS
-MAX_MOVES: Final = 64
-MAX_VALUE: Final = 50
 
 # Constants of the moves have registers of their own after the formula's slots.
 MOVE_CONSTANTS: Final = (1.0, 2.0, 3.0, float(np.pi))

@@ -25,12 +25,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sr4mdl import moves
-from sr4mdl.corpus.derivation import derive
-from sr4mdl.corpus.program_writer import (
-    MAX_INSTRUCTIONS,
-    MAX_MOVES,
-    N_CONSTANT_REGISTERS,
-)
+from sr4mdl.corpus.derivation import MAX_MOVES, derive
+from sr4mdl.corpus.program_writer import MAX_INSTRUCTIONS, N_CONSTANT_REGISTERS
 from sr4mdl.corpus.remainder import MAX_COLUMN_IDS
 from sr4mdl.corpus.skeletons import SkeletonBank
 
